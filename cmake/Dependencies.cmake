@@ -1,0 +1,14 @@
+# ggml comes from the checkout's venv when scripts/setup has built it there, else from the system.
+file(GLOB patchbay_venv_ggml ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/libggml)
+list(APPEND CMAKE_PREFIX_PATH ${patchbay_venv_ggml})
+
+# The version number matters: without one CMake takes the Python wrapper's config, whose rpath is broken.
+find_package(ggml 0.20 REQUIRED CONFIG)
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.42)

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "apps/lora_list.h"
+#include "patchbay/session.hpp"
+
+namespace patchbay {
+
+/// Exit codes of the program: 0, k_exit_failure for what went wrong with files or the machine, k_exit_usage for a command
+/// line that cannot be meant.
+inline constexpr int k_exit_failure = 1;
+inline constexpr int k_exit_usage = 2;
+
+/// A command line that parses but cannot be carried out; ends the program with k_exit_usage.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What `run` and `bench` share: the model, its adapters and how to compute.
+struct ModelArguments {
+  std::string model;  ///< empty: the default model
+  std::vector<LoraItem> loras;
+  SessionOptions session;
+  bool repack = true;
+};
+
+struct RunArguments {
+  ModelArguments model;
+  std::optional<std::string> prompt;
+  std::vector<int32_t> tokens;  ///< in place of a prompt
+  GenerateOptions generate;
+  std::optional<uint64_t> seed;
+  std::string logits_path;  ///< empty: none written
+  bool json = false;
+  bool quiet = false;  ///< no timings
+};
+
+struct TokenizeArguments {
+  std::string model;
+  std::optional<std::string> text;  ///< none: standard input
+  bool add_special = true;
+  bool parse_special = true;
+  bool pieces = false;  ///< show each token's text as well
+  bool json = false;
+};
+
+struct InspectArguments {
+  std::string path;
+  std::string base;  ///< for an adapter: check it against this model; empty: only what its files say
+  bool tensors = false;
+  bool json = false;
+};
+
+struct BenchArguments {
+  ModelArguments model;
+  uint32_t n_prompt = 256;
+  uint32_t n_gen = 64;
+  uint32_t n_repeat = 3;
+  uint32_t n_streams = 1;   ///< sequences decoded side by side
+  uint32_t n_adapters = 0;  ///< random adapters made for the measurement, dealt to the streams in turn
+  uint32_t n_rank = 16;
+  bool json = false;
+};
+
+// The subcommands. They throw LoadError, UsageError and std::invalid_argument; main turns these into exit codes.
+int run(const RunArguments &arguments);
+int tokenize(const TokenizeArguments &arguments);
+int inspect(const InspectArguments &arguments);
+int bench(const BenchArguments &arguments);
+
+}  // namespace patchbay

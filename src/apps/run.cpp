@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "apps/commands.h"
+#include "apps/model_files.h"
+#include "apps/npy.h"
+#include "base/log.h"
+#include "lora/adapter.h"
+
+namespace patchbay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double per_second(size_t n, double ms) { return ms > 0 ? 1000.0 * static_cast<double>(n) / ms : 0; }
+
+/// Steps after the prompt's: the first token is drawn from the prompt's own logits.
+size_t n_decode_steps(const GenerateResult &result) { return result.tokens.empty() ? 0 : result.tokens.size() - 1; }
+
+Json describe_adapters(const RunArguments &arguments, const GenerateResult &result) {
+  Json list = Json::array();
+  for (size_t i = 0; i < arguments.model.loras.size(); ++i) {
+    const LoraItem &item = arguments.model.loras[i];
+    list.push_back({{"name", item.name},
+                    {"path", item.path},
+                    {"scale", item.strength},
+                    {"active_from", result.active_from[i]}});
+  }
+  return list;
+}
+
+void print_json(const RunArguments &arguments, const GenerateResult &result) {
+  const Json json{{"text", result.text},
+                  {"tokens", result.tokens},
+                  {"stop_reason", to_string(result.reason)},
+                  {"n_tokens_prompt", result.n_tokens_prompt},
+                  {"n_tokens_out", result.tokens.size()},
+                  {"seed", arguments.generate.sampling.seed},
+                  {"lora", describe_adapters(arguments, result)},
+                  {"timings",
+                   {{"prompt_ms", result.prompt_ms},
+                    {"prompt_tokens_per_s", per_second(result.n_tokens_prompt, result.prompt_ms)},
+                    {"decode_ms", result.decode_ms},
+                    {"decode_tokens_per_s", per_second(n_decode_steps(result), result.decode_ms)}}}};
+  fmt::print("{}\n", json.dump());
+}
+
+void print_timings(const GenerateResult &result) {
+  fmt::print(stderr, "prompt: {} tokens, {:.0f} ms, {:.1f} tokens/s | generated: {} tokens, {:.0f} ms, {:.1f} tokens/s\n",
+             result.n_tokens_prompt, result.prompt_ms, per_second(result.n_tokens_prompt, result.prompt_ms),
+             result.tokens.size(), result.decode_ms, per_second(n_decode_steps(result), result.decode_ms));
+}
+
+void warn_uninvoked(const RunArguments &arguments, const GenerateResult &result) {
+  for (size_t i = 0; i < result.active_from.size(); ++i) {
+    const LoraItem &item = arguments.model.loras[i];
+    if (result.active_from[i] >= 0 || item.strength == 0) continue;
+    log().warn("{}: its invocation tokens are not in the prompt, so it does not act", item.name);
+  }
+}
+
+/// Writes piece by piece; a reader that has gone away ends the generation.
+bool print_piece(std::string_view text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+std::vector<int32_t> prompt_tokens(const RunArguments &arguments, const Model &model) {
+  if (!arguments.prompt) return arguments.tokens;
+  if (!model.has_tokenizer()) throw UsageError("the model has no tokenizer: give token ids with --tokens");
+  return model.tokenize(*arguments.prompt);
+}
+
+/// Without -c the cache is as large as the request can use, not as the model could.
+SessionOptions fit_context(SessionOptions options, size_t n_prompt, int32_t n_predict, uint32_t n_ctx_train) {
+  if (options.n_ctx > 0) return options;
+  const size_t wanted = n_predict < 0 ? n_ctx_train : n_prompt + static_cast<size_t>(n_predict);
+  options.n_ctx = static_cast<uint32_t>(std::clamp<size_t>(wanted, 1, std::max<size_t>(n_ctx_train, 1)));
+  return options;
+}
+
+void write_logits(const RunArguments &arguments, Session &session, const std::vector<int32_t> &tokens,
+                  const std::vector<WornAdapter> &adapters) {
+  const std::vector<float> logits = session.logits(tokens, adapters);
+  write_npy(arguments.logits_path, logits, tokens.size(), logits.size() / tokens.size());
+}
+
+}  // namespace
+
+int run(const RunArguments &given) {
+  RunArguments arguments = given;
+  const auto model = open_model(arguments.model);
+  arguments.generate.adapters = open_adapters(*model, arguments.model.loras);
+  arguments.generate.sampling.seed = arguments.seed ? *arguments.seed : std::random_device{}();
+  const std::vector<int32_t> tokens = prompt_tokens(arguments, *model);
+  if (tokens.empty()) throw UsageError("the prompt is empty");
+
+  Session session(model, fit_context(arguments.model.session, tokens.size(), arguments.generate.n_predict,
+                                     model->n_ctx_train()));
+  if (!arguments.logits_path.empty()) write_logits(arguments, session, tokens, arguments.generate.adapters);
+  if (arguments.generate.n_predict == 0 && !arguments.logits_path.empty()) return 0;
+
+  const TextCallback on_text = arguments.json ? TextCallback{} : print_piece;
+  const GenerateResult result = session.generate(tokens, arguments.generate, on_text);
+  if (arguments.json) {
+    print_json(arguments, result);
+  } else if (!result.text.ends_with('\n')) {
+    print_piece("\n");
+  }
+  warn_uninvoked(arguments, result);
+  if (!arguments.quiet && !arguments.json) print_timings(result);
+  return 0;
+}
+
+}  // namespace patchbay

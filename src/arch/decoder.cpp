@@ -1,0 +1,45 @@
+#include "arch/decoder.h"
+
+#include "graph/blocks.h"
+#include "graph/linear.h"
+
+namespace patchbay {
+
+TensorTable make_tensor_table(const Family &family, const HParams &hparams, DecoderWeights &weights) {
+  weights.layers.resize(hparams.n_layer);
+  TensorTable table;
+  family.tensors(hparams, weights, table);
+  return table;
+}
+
+bool tie_head(DecoderWeights &weights) {
+  if (weights.output) return false;
+  weights.output.tensor = weights.token_embd.tensor;  // the name stays output.weight: another use for adapters
+  return true;
+}
+
+ggml_tensor *build_decoder(Graph &g, const Family &family, const DecoderWeights &weights) {
+  ggml_tensor *x = embed(g, weights.token_embd);
+  if (g.hparams().embd_scale != 1) x = ggml_scale(g.context(), x, g.hparams().embd_scale);
+  for (uint32_t il = 0; il < g.hparams().n_layer; ++il) x = family.layer(g, weights, il, x);
+  ggml_tensor *logits = linear(g, weights.output, rms_norm(g, weights.output_norm, x));
+  ggml_set_output(logits);
+  g.expand(logits);
+  return logits;
+}
+
+ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x, ggml_tensor *attended) {
+  ggml_tensor *sum = ggml_add(g.context(), x, attended);
+  return il + 1 == g.hparams().n_layer ? g.keep_outputs(sum) : sum;
+}
+
+std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams, const DecoderWeights &weights) {
+  const KvCache shapes(hparams, 1, GGML_TYPE_F16, KvCache::Memory::shapes_only);
+  Graph graph(hparams, shapes, {.n_tokens = 1, .n_outputs = 1, .n_kv = 1});
+  std::vector<AdaptableUse> uses;
+  graph.record_uses(&uses);
+  (void)build_decoder(graph, family, weights);
+  return uses;
+}
+
+}  // namespace patchbay

@@ -1,0 +1,48 @@
+#include "engine/loaded_model.h"
+
+#include <fmt/format.h>
+
+#include "arch/decoder.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace patchbay {
+namespace {
+
+BaseInfo describe(const GgufFile &file, const Family &family) {
+  return {.path = file.path(),
+          .arch = std::string(family.name),
+          .name = file.get_string("general.name").value_or(""),
+          .hparams = family.hparams(file)};
+}
+
+void check_vocabulary(const LoadedModel &model) {
+  if (model.tokenizer == nullptr) return;
+  const auto n_tokens = static_cast<uint32_t>(model.tokenizer->n_vocab());
+  if (n_tokens <= model.hparams().n_vocab) return;
+  throw LoadError({.path = model.info.path,
+                   .item = "tokenizer.ggml.tokens",
+                   .problem = "holds more tokens than token_embd.weight has rows",
+                   .wanted = fmt::format("at most {}", model.hparams().n_vocab),
+                   .found = fmt::format("{}", n_tokens)});
+}
+
+}  // namespace
+
+std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path, const WeightOptions &options,
+                                              const LoadProgress &progress) {
+  route_ggml_log();
+  auto model = std::make_shared<LoadedModel>();
+  model->file = std::make_shared<const GgufFile>(GgufFile::open(path));
+  model->family = &family_of(*model->file);
+  model->info = describe(*model->file, *model->family);
+  const TensorTable table = make_tensor_table(*model->family, model->hparams(), model->weights);
+  model->store = std::make_unique<const WeightStore>(model->file, table, options, progress);
+  model->info.tied_head = tie_head(model->weights);
+  model->info.uses = record_uses(*model->family, model->hparams(), model->weights);
+  model->tokenizer = Tokenizer::load(*model->file);
+  check_vocabulary(*model);
+  return model;
+}
+
+}  // namespace patchbay

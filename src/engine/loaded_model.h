@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+
+#include "arch/family.h"
+#include "model/base_info.h"
+#include "model/weight_store.h"
+#include "tokenizer/tokenizer.h"
+
+namespace patchbay {
+
+/// A model file, checked and ready to compute. Immutable once made; shared by sessions and threads.
+struct LoadedModel {
+  std::shared_ptr<const GgufFile> file;
+  const Family *family = nullptr;
+  BaseInfo info;  ///< with the uses that adapters may target
+  std::unique_ptr<const WeightStore> store;
+  DecoderWeights weights;                      ///< views into store
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null: the file has none
+
+  [[nodiscard]] const HParams &hparams() const { return info.hparams; }
+};
+
+/// Throws LoadError.
+[[nodiscard]] std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
+                                                            const WeightOptions &options = {},
+                                                            const LoadProgress &progress = {});
+
+}  // namespace patchbay

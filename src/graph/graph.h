@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ggml-cpp.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "graph/lora_inputs.h"
+#include "kv/kv_cache.h"
+#include "model/base_info.h"
+#include "model/weights.h"
+
+namespace patchbay {
+
+/// The sizes of a step's graph.
+struct GraphSizes {
+  int64_t n_tokens = 1;
+  int64_t n_outputs = 1;  ///< tokens whose logits are wanted
+  int64_t n_kv = 1;       ///< cells that attention looks at
+
+  bool operator==(const GraphSizes &) const = default;
+};
+
+/// What a step feeds its graph. Filled for every run: the allocator reuses the memory of an input after its last reader.
+struct GraphInputs {
+  ggml_tensor *tokens = nullptr;       // I32 [n_tokens]
+  ggml_tensor *positions = nullptr;    // I32 [n_tokens]
+  ggml_tensor *cells = nullptr;        // I64 [n_tokens], KV cell that each token writes
+  ggml_tensor *mask = nullptr;         // F16 [n_kv, n_tokens]
+  ggml_tensor *mask_swa = nullptr;     // F16 [n_kv, n_tokens], of sliding-window layers; models that have them only
+  ggml_tensor *output_rows = nullptr;  // I32 [n_outputs], unless every token is an output
+};
+
+/// A graph under construction: what the blocks of this folder need and nothing about requests. One step builds one, or
+/// runs an earlier one of the same shape again.
+class Graph {
+ public:
+  /// `kv` and `lora` outlive the graph. `lora` is null when no token of the step wears an adapter.
+  Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes, std::unique_ptr<LoraInputs> lora = nullptr);
+
+  [[nodiscard]] const HParams &hparams() const { return hparams_; }
+  [[nodiscard]] const KvCache &kv() const { return kv_; }
+  [[nodiscard]] const GraphSizes &sizes() const { return sizes_; }
+  [[nodiscard]] const GraphInputs &inputs() const { return inputs_; }
+  [[nodiscard]] ggml_context *context() const { return context_.get(); }
+  [[nodiscard]] ggml_cgraph *cgraph() const { return cgraph_; }
+  [[nodiscard]] LoraInputs *lora() const { return lora_.get(); }
+
+  /// Makes a node part of the graph now, where order matters and no later node reads it.
+  void expand(ggml_tensor *node) { ggml_build_forward_expand(cgraph_, node); }
+
+  /// From here on only the rows whose logits are wanted are computed: x [n, n_tokens] -> [n, n_outputs]. Called once, when
+  /// nothing that is still to come needs the other rows.
+  [[nodiscard]] ggml_tensor *keep_outputs(ggml_tensor *x);
+  [[nodiscard]] RowSet rows() const { return rows_; }
+
+  /// Recording: every (weight, use) pair that a graph reads is appended to `*uses` while it is built.
+  void record_uses(std::vector<AdaptableUse> *uses) { uses_ = uses; }
+  void note_use(const Weight &weight, UseKind kind);
+
+ private:
+  void make_inputs();
+
+  const HParams &hparams_;
+  const KvCache &kv_;
+  GraphSizes sizes_;
+  std::unique_ptr<LoraInputs> lora_;
+  ggml_context_ptr context_;
+  ggml_cgraph *cgraph_ = nullptr;  // owned by context_
+  GraphInputs inputs_;
+  RowSet rows_ = RowSet::all;
+  std::vector<AdaptableUse> *uses_ = nullptr;
+};
+
+}  // namespace patchbay

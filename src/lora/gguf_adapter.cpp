@@ -1,0 +1,281 @@
+#include "lora/gguf_adapter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "gguf/gguf_file.h"
+#include "lora/adapter_summary.h"
+#include "lora/factor_ops.h"
+
+namespace patchbay {
+namespace {
+
+constexpr std::string_view k_suffix_a = ".lora_a";
+constexpr std::string_view k_suffix_b = ".lora_b";
+
+/// The two halves of a pair as the file names them; null until found.
+struct Halves {
+  const GgufTensor *a = nullptr;
+  const GgufTensor *b = nullptr;
+};
+
+using HalvesByTarget = std::map<std::string, Halves, std::less<>>;
+
+void expect_string(const GgufFile &file, const char *key, std::string_view wanted,
+                   const char *problem, const char *hint) {
+  const auto found = file.get_string(key);
+  if (found == wanted) return;
+  throw LoadError({.path = file.path(),
+                   .item = key,
+                   .problem = problem,
+                   .wanted = fmt::format("'{}'", wanted),
+                   .found = found ? fmt::format("'{}'", *found) : "nothing",
+                   .hint = hint});
+}
+
+void check_header(const GgufFile &file, const BaseInfo &base) {
+  expect_string(file, "general.type", "adapter", "is wrong: expect general.type to be 'adapter'",
+                "a base model is given with -m, an adapter with --lora");
+  expect_string(file, "general.architecture", base.arch,
+                "does not fit: model arch and LoRA arch mismatch", "made for another base model");
+  expect_string(file, "adapter.type", "lora", "is wrong: expect adapter.type to be 'lora'", "");
+}
+
+/// alpha, where absent and 0 both mean "scale 1", as in llama.cpp.
+double read_alpha(const GgufFile &file) {
+  constexpr const char *k_key = "adapter.lora.alpha";
+  const double alpha = file.get_f64(k_key).value_or(0);
+  if (!std::isfinite(alpha)) {
+    throw LoadError({.path = file.path(), .item = k_key, .problem = "is not finite"});
+  }
+  return alpha;
+}
+
+std::vector<int32_t> read_invocation_tokens(const GgufFile &file, uint32_t n_vocab) {
+  constexpr const char *k_key = "adapter.alora.invocation_tokens";
+  std::vector<int32_t> tokens;
+  for (const int64_t token : file.get_ints(k_key).value_or(std::vector<int64_t>{})) {
+    if (token < 0 || token >= static_cast<int64_t>(n_vocab)) {
+      throw LoadError({.path = file.path(),
+                       .item = k_key,
+                       .problem = "names a token that the base does not have",
+                       .wanted = fmt::format("below {}", n_vocab),
+                       .found = std::to_string(token)});
+    }
+    tokens.push_back(static_cast<int32_t>(token));
+  }
+  return tokens;
+}
+
+void read_settings(const GgufFile &file, const BaseInfo &base, Adapter &adapter) {
+  adapter.alpha = read_alpha(file);
+  adapter.invocation_tokens = read_invocation_tokens(file, base.hparams.n_vocab);
+  adapter.task_name = file.get_string("adapter.lora.task_name").value_or("");
+  adapter.prompt_prefix = file.get_string("adapter.lora.prompt_prefix").value_or("");
+  adapter.base_name = file.get_string("general.base_model.0.name").value_or("");
+}
+
+[[noreturn]] void refuse_suffix(const GgufFile &file, const GgufTensor &tensor) {
+  LoadError::Parts parts{.path = file.path(), .item = tensor.name};
+  const auto role = std::string_view(tensor.name).substr(tensor.name.find_last_of('.') + 1);
+  if (role.starts_with("patchbay_")) {
+    parts.problem = "is a part of an adapter that this version cannot apply";
+  } else if (tensor.name.ends_with("_norm.weight")) {
+    parts.problem = "replaces a norm, and replacing norms is not supported";
+  } else {
+    parts.problem = "has unexpected suffix";
+    parts.hint = "an adapter holds .lora_a and .lora_b tensors only";
+  }
+  throw LoadError(std::move(parts));
+}
+
+HalvesByTarget pair_factors(const GgufFile &file) {
+  HalvesByTarget pairs;
+  for (const auto &tensor : file.tensors()) {
+    const std::string_view name = tensor.name;
+    const auto target = name.substr(0, name.size() - std::min(name.size(), k_suffix_a.size()));
+    if (name.ends_with(k_suffix_a) && !target.empty()) {
+      pairs[std::string(target)].a = &tensor;
+    } else if (name.ends_with(k_suffix_b) && !target.empty()) {
+      pairs[std::string(target)].b = &tensor;
+    } else {
+      refuse_suffix(file, tensor);
+    }
+  }
+  for (const auto &[target, halves] : pairs) {
+    if (halves.a != nullptr && halves.b != nullptr) continue;
+    throw LoadError({.path = file.path(),
+                     .item = target,
+                     .problem = "is missing one component",
+                     .wanted = "lora_a and lora_b",
+                     .found = halves.a != nullptr ? "lora_a only" : "lora_b only"});
+  }
+  if (pairs.empty()) {
+    throw LoadError({.path = file.path(), .problem = "holds no LoRA pair at all"});
+  }
+  return pairs;
+}
+
+void check_targets(const GgufFile &file, const HalvesByTarget &pairs, const BaseInfo &base) {
+  std::vector<std::string> strangers;
+  for (const auto &[target, halves] : pairs) {
+    if (base.find_use(target) == nullptr) strangers.push_back(target);
+  }
+  if (strangers.empty()) return;
+  throw LoadError({.path = file.path(),
+                   .item = first_five(strangers),
+                   .problem = fmt::format("has no partner: the graph of this {} base ({} layers) "
+                                          "reads no such weight",
+                                          base.arch, base.hparams.n_layer),
+                   .hint = "another base model?"});
+}
+
+/// What one half must look like; `i_rank` is where its rank stands.
+struct HalfShape {
+  std::array<int64_t, 3> ne;  ///< with -1 in place of the rank
+  size_t i_rank;
+
+  [[nodiscard]] bool fits(const GgufTensor &tensor) const {
+    for (size_t i = 0; i < 3; ++i) {
+      if (i != i_rank && tensor.ne[i] != ne[i]) return false;
+    }
+    return tensor.ne[3] == 1;
+  }
+  [[nodiscard]] std::string text() const {
+    const auto number = [&](size_t i) { return i == i_rank ? "r" : std::to_string(ne[i]); };
+    const auto last = ne[2] == 1 ? std::string() : ", " + number(2);
+    return fmt::format("[{}, {}{}]", number(0), number(1), last);
+  }
+};
+
+HalfShape shape_of_a(const AdaptableUse &use) {
+  if (use.kind == UseKind::embed) return {.ne = {-1, use.ne[1], 1}, .i_rank = 0};
+  return {.ne = {use.ne[0], -1, use.ne[2]}, .i_rank = 1};
+}
+
+HalfShape shape_of_b(const AdaptableUse &use) {
+  const int64_t n_out = use.kind == UseKind::embed ? use.ne[0] : use.ne[1];
+  const int64_t n_expert = use.kind == UseKind::experts ? use.ne[2] : 1;
+  return {.ne = {-1, n_out, n_expert}, .i_rank = 0};
+}
+
+void check_shapes(const GgufFile &file, const Halves &halves, const AdaptableUse &use) {
+  const auto refuse = [&](const GgufTensor &tensor, const char *problem, std::string wanted) {
+    throw LoadError({.path = file.path(),
+                     .item = tensor.name,
+                     .problem = problem,
+                     .wanted = std::move(wanted),
+                     .found = format_shape(tensor.ne, tensor.n_dims),
+                     .hint = "another base model?"});
+  };
+  const auto want_a = shape_of_a(use);
+  const auto want_b = shape_of_b(use);
+  const int64_t n_rank = halves.b->ne[0];
+  const bool same_rank = halves.a->ne[want_a.i_rank] == n_rank;
+  if (!want_a.fits(*halves.a)) {
+    refuse(
+        *halves.a,
+        same_rank ? "has incorrect shape" : "has incorrect shape, lora_a tensor is not transposed",
+        want_a.text());
+  }
+  if (!want_b.fits(*halves.b)) refuse(*halves.b, "has incorrect shape", want_b.text());
+  if (!same_rank) {
+    refuse(*halves.a, "has another rank than its lora_b: lora_a tensor is not transposed",
+           fmt::format("r = {}", n_rank));
+  }
+  if (n_rank < 1) refuse(*halves.b, "has incorrect shape: it is empty", want_b.text());
+}
+
+void check_against(const GgufFile &file, const HalvesByTarget &pairs, const BaseInfo &base) {
+  check_targets(file, pairs, base);
+  for (const auto &[target, halves] : pairs) check_shapes(file, halves, *base.find_use(target));
+}
+
+/// Dequantises row by row; rows are copied first because the file may align its data to less than
+/// the blocks need.
+std::vector<float> dequantize(const GgufTensor &tensor, ggml_to_float_t to_float) {
+  const size_t row_bytes = ggml_row_size(tensor.type, tensor.ne[0]);
+  const auto n_in = static_cast<size_t>(tensor.ne[0]);
+  std::vector<float> values(tensor.data.size() / row_bytes * n_in);
+  std::vector<std::byte> row(row_bytes);
+  for (size_t i = 0; i * row_bytes < tensor.data.size(); ++i) {
+    std::memcpy(row.data(), tensor.data.data() + i * row_bytes, row_bytes);
+    to_float(row.data(), values.data() + i * n_in, tensor.ne[0]);
+  }
+  return values;
+}
+
+Factor read_factor(const std::shared_ptr<const GgufFile> &file, const GgufTensor &tensor) {
+  const auto refuse = [&](std::string problem) {
+    throw LoadError({.path = file->path(), .item = tensor.name, .problem = std::move(problem)});
+  };
+  const std::array<int64_t, 3> ne{tensor.ne[0], tensor.ne[1], tensor.ne[2]};
+  const auto *traits = ggml_get_type_traits(tensor.type);
+  Factor factor;
+  if (tensor.type == GGML_TYPE_F32 || tensor.type == GGML_TYPE_F16 ||
+      tensor.type == GGML_TYPE_BF16) {
+    factor = {.type = tensor.type, .ne = ne, .data = tensor.data, .owner = file};
+  } else if (tensor.type == GGML_TYPE_F64) {
+    auto values = f64_to_f32(tensor.data);
+    if (!values) refuse("holds a number that overflows F32");
+    factor = make_factor(ne, std::move(*values));
+  } else if (traits->to_float != nullptr) {
+    factor = make_factor(ne, dequantize(tensor, traits->to_float));
+  } else {
+    refuse(fmt::format("has type {}, which cannot be a factor", traits->type_name));
+  }
+  if (!all_finite(factor)) refuse("holds NaN or infinity");
+  return factor;
+}
+
+float pair_scale(const GgufFile &file, double alpha, int64_t n_rank) {
+  if (alpha == 0) return 1;
+  const double scale = alpha / static_cast<double>(n_rank);
+  if (std::abs(scale) > std::numeric_limits<float>::max()) {
+    throw LoadError({.path = file.path(), .item = "adapter.lora.alpha", .problem = "is too large"});
+  }
+  return static_cast<float>(scale);
+}
+
+std::vector<FactorPair> read_pairs(const std::shared_ptr<const GgufFile> &file,
+                                   const HalvesByTarget &halves_by_target, const BaseInfo &base,
+                                   double alpha) {
+  std::vector<FactorPair> pairs;
+  for (const auto &[target, halves] : halves_by_target) {
+    const int64_t n_rank = halves.b->ne[0];
+    pairs.push_back({.target = target,
+                     .kind = base.find_use(target)->kind,
+                     .n_rank = n_rank,
+                     .scale = pair_scale(*file, alpha, n_rank),
+                     .a = read_factor(file, *halves.a),
+                     .b = read_factor(file, *halves.b)});
+  }
+  return pairs;
+}
+
+}  // namespace
+
+std::shared_ptr<const Adapter> load_gguf_adapter(const std::filesystem::path &path,
+                                                 const BaseInfo &base) {
+  const auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
+  check_header(*file, base);
+  auto adapter = std::make_shared<Adapter>();
+  adapter->name = path.stem().string();
+  adapter->path = path.string();
+  adapter->format = AdapterFormat::gguf;
+  read_settings(*file, base, *adapter);
+  const auto halves = pair_factors(*file);
+  check_against(*file, halves, base);
+  adapter->pairs = read_pairs(file, halves, base, adapter->alpha);
+  finish_adapter(*adapter, base);
+  return adapter;
+}
+
+}  // namespace patchbay

@@ -1,0 +1,322 @@
+#include "lora/peft_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "lora/adapter_summary.h"
+#include "lora/json_file.h"
+
+namespace patchbay {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int64_t k_max_rank = std::numeric_limits<int32_t>::max();
+
+/// An option that changes the mathematics in a way that is not supported: refused when set.
+struct RefusedOption {
+  const char *key;
+  const char *reason;
+};
+
+constexpr RefusedOption k_refused[] = {
+    {"use_dora", "DoRA rescales whole rows of the base, and that is not supported"},
+    {"use_qalora", "QALoRA pools the input of A, and that is not supported"},
+    {"use_bdlora", "BD-LoRA stores block-diagonal factors, and that is not supported"},
+    {"kasa_config", "KaSA belongs to a base without its smallest singular parts"},
+    {"arrow_config", "Arrow routes between several adapters, and that is not supported"},
+    {"lora_bias", "a bias on lora_B is not supported"},
+    {"trainable_token_indices", "replaced token rows are not supported"},
+};
+
+/// Read here, or without meaning for inference.
+constexpr std::string_view k_known[] = {
+    "alora_invocation_tokens",
+    "alpha_pattern",
+    "arrow_config",
+    "auto_mapping",
+    "base_model_name_or_path",
+    "bias",
+    "corda_config",
+    "enable_lora",
+    "ensure_weight_tying",
+    "eva_config",
+    "exclude_modules",
+    "fan_in_fan_out",
+    "inference_mode",
+    "init_lora_weights",
+    "invocation_string",
+    "kasa_config",
+    "layer_replication",
+    "layers_pattern",
+    "layers_to_transform",
+    "loftq_config",
+    "lora_alpha",
+    "lora_bias",
+    "lora_dropout",
+    "lora_ga_config",
+    "megatron_config",
+    "megatron_core",
+    "merge_weights",
+    "modules_to_save",
+    "monteclora_config",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "r",
+    "rank_pattern",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "target_parameters",
+    "task_type",
+    "trainable_token_indices",
+    "use_bdlora",
+    "use_dora",
+    "use_qalora",
+    "use_rslora",
+    "velora_config",
+};
+
+[[noreturn]] void refuse_option(const JsonFile &json, const std::string &key, std::string reason,
+                                std::string hint = {}) {
+  throw LoadError(
+      {.path = json.path(),
+       .item = key,
+       .problem = fmt::format("= {} cannot be honoured: {}", shown(json.root().at(key)), reason),
+       .hint = std::move(hint)});
+}
+
+void check_peft_type(const JsonFile &json) {
+  if (json.find("peft_type") == nullptr &&
+      (json.find("fine_tune_type") != nullptr || json.find("lora_parameters") != nullptr)) {
+    throw LoadError({.path = json.path(),
+                     .problem = "is the configuration of an MLX adapter, which is not supported",
+                     .hint = "convert it to PEFT: transpose lora_a and lora_b, and rename them"});
+  }
+  const auto type = json.get_string("peft_type");
+  if (type == "LORA") return;
+  throw LoadError(
+      {.path = json.path(),
+       .item = "peft_type",
+       .problem = "is not supported",
+       .wanted = "LORA",
+       .found = type.value_or("nothing"),
+       .hint = "peft.save_as_lora of PEFT 0.19 and newer can turn many types into LoRA"});
+}
+
+/// Some initialisations take a part out of the base weight; the saved pair then belongs to what was
+/// left.
+void check_initialization(const JsonFile &json) {
+  constexpr const char *k_key = "init_lora_weights";
+  const auto *value = json.find(k_key);
+  if (value == nullptr || value->is_boolean()) return;
+  auto name = json.get_string(k_key).value_or("");
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (name.starts_with("pissa") || name.starts_with("corda") || name == "olora" ||
+      name == "lora_ga" || name == "loftq") {
+    refuse_option(json, k_key, "trained from a modified base",
+                  "save it again with `path_initial_model_for_weight_conversion`");
+  }
+  if (name != "gaussian" && name != "orthogonal" && name != "eva" && name != "mica") {
+    refuse_option(json, k_key, "the name is unknown");
+  }
+}
+
+bool is_identity(const ordered_json &ranges, uint32_t n_layer) {
+  if (!ranges.is_array()) return false;
+  int64_t i_next = 0;
+  for (const auto &range : ranges) {
+    if (!range.is_array() || range.size() != 2) return false;
+    const auto begin = as_integer(range[0]);
+    const auto end = as_integer(range[1]);
+    if (begin != i_next || !end || *end < i_next) return false;
+    i_next = *end;
+  }
+  return i_next == static_cast<int64_t>(n_layer);
+}
+
+void check_layer_replication(const JsonFile &json, uint32_t n_layer) {
+  constexpr const char *k_key = "layer_replication";
+  const auto *value = json.find(k_key);
+  if (value == nullptr || is_unset(*value) || is_identity(*value, n_layer)) return;
+  refuse_option(json, k_key, "the adapter belongs to a base with other layers");
+}
+
+void check_replacements(const JsonFile &json) {
+  if (const auto bias = json.get_string("bias").value_or("none"); bias != "none") {
+    refuse_option(json, "bias", "replaced biases are not supported");
+  }
+  if (const auto *saved = json.find("modules_to_save"); saved != nullptr && !is_unset(*saved)) {
+    refuse_option(json, "modules_to_save", "whole replaced modules are not supported");
+  }
+}
+
+void check_options(const JsonFile &json, const BaseInfo &base) {
+  check_peft_type(json);
+  check_initialization(json);
+  check_layer_replication(json, base.hparams.n_layer);
+  for (const auto &option : k_refused) {
+    const auto *value = json.find(option.key);
+    if (value != nullptr && !is_unset(*value)) refuse_option(json, option.key, option.reason);
+  }
+  if (json.find("enable_lora") != nullptr) {
+    refuse_option(json, "enable_lora", "grouped factors of fused projections are not supported");
+  }
+  check_replacements(json);
+}
+
+/// Throws when the key is absent: PEFT's defaults have no meaning for a file that PEFT did not
+/// write.
+template <class Value>
+Value required(const JsonFile &json, const char *key, std::optional<Value> value) {
+  if (!value) throw LoadError({.path = json.path(), .item = key, .problem = "is missing"});
+  return *value;
+}
+
+int64_t checked_rank(const JsonFile &json, const std::string &item, std::optional<int64_t> rank) {
+  if (rank && *rank > 0 && *rank <= k_max_rank) return *rank;
+  throw LoadError(
+      {.path = json.path(), .item = item, .problem = "is no rank", .wanted = "an integer above 0"});
+}
+
+PatternTable read_pattern(const JsonFile &json, const char *option, bool are_ranks) {
+  PatternTable table(json.path(), option);
+  const auto *patterns = json.find(option);
+  if (patterns == nullptr) return table;
+  if (!patterns->is_object()) json.refuse_type(option, "an object");
+  for (const auto &[key, value] : patterns->items()) {
+    const auto item = fmt::format("{}['{}']", option, key);
+    const auto number = as_number(value);
+    if (!number) {
+      throw LoadError({.path = json.path(),
+                       .item = item,
+                       .problem = "has a wrong type",
+                       .wanted = "a finite number",
+                       .found = shown(value)});
+    }
+    if (are_ranks) (void)checked_rank(json, item, as_integer(value));
+    table.add(key, *number);
+  }
+  return table;
+}
+
+/// "0.18.1", "0.19.1.dev0@hash": the first three numbers; nullopt when there are no three.
+std::optional<std::array<int64_t, 3>> read_version(const JsonFile &json) {
+  const auto text = json.get_string("peft_version");
+  if (!text) return std::nullopt;
+  std::array<int64_t, 3> version{};
+  const char *at = text->data();
+  const char *end = text->data() + text->size();
+  for (size_t i = 0; i < version.size(); ++i) {
+    if (i > 0 && (at == end || *at++ != '.')) return std::nullopt;
+    const auto result = std::from_chars(at, end, version[i]);
+    if (result.ec != std::errc{}) return std::nullopt;
+    at = result.ptr;
+  }
+  return version;
+}
+
+std::vector<std::string> read_target_modules(const JsonFile &json) {
+  const auto *value = json.find("target_modules");
+  if (value == nullptr || value->is_string()) return {};
+  return json.get_strings("target_modules").value_or(std::vector<std::string>{});
+}
+
+std::vector<int32_t> read_invocation_tokens(const JsonFile &json, uint32_t n_vocab) {
+  constexpr const char *k_key = "alora_invocation_tokens";
+  std::vector<int32_t> tokens;
+  for (const int64_t token : json.get_integers(k_key).value_or(std::vector<int64_t>{})) {
+    if (token < 0 || token >= static_cast<int64_t>(n_vocab)) {
+      throw LoadError({.path = json.path(),
+                       .item = k_key,
+                       .problem = "names a token that the base does not have",
+                       .wanted = fmt::format("below {}", n_vocab),
+                       .found = std::to_string(token)});
+    }
+    tokens.push_back(static_cast<int32_t>(token));
+  }
+  return tokens;
+}
+
+void check_alora(const JsonFile &json, const PeftConfig &config) {
+  const auto *invocation = json.find("invocation_string");
+  if (config.invocation_tokens.empty() && invocation != nullptr && !is_unset(*invocation)) {
+    refuse_option(json, "invocation_string", "the tokens are needed",
+                  "state them as alora_invocation_tokens");
+  }
+  if (!config.invocation_tokens.empty() && !config.target_parameters.empty()) {
+    refuse_option(json, "alora_invocation_tokens", "aLoRA with target_parameters is not supported");
+  }
+}
+
+std::vector<std::string> note_unknown_keys(const JsonFile &json) {
+  std::vector<std::string> unknown;
+  for (const auto &[key, value] : json.root().items()) {
+    const bool known = std::find(std::begin(k_known), std::end(k_known), key) != std::end(k_known);
+    if (!known && !is_unset(value)) unknown.push_back(key);
+  }
+  if (unknown.empty()) return {};
+  return {fmt::format("adapter_config.json has options that are unknown here and were ignored: {}",
+                      first_five(unknown))};
+}
+
+}  // namespace
+
+bool ends_with_components(std::string_view path, std::string_view suffix) {
+  if (path == suffix) return true;
+  return path.size() > suffix.size() && path.ends_with(suffix) &&
+         path[path.size() - suffix.size() - 1] == '.';
+}
+
+bool PeftConfig::targets_parameter(std::string_view parameter) const {
+  return std::any_of(
+      target_parameters.begin(), target_parameters.end(),
+      [&](const std::string &target) { return ends_with_components(parameter, target); });
+}
+
+std::string PeftConfig::pattern_name(const std::string &module) const {
+  const auto parameter = module + ".weight";
+  return targets_parameter(parameter) ? parameter : module;
+}
+
+int64_t PeftConfig::rank_of(std::string_view module) const {
+  const auto rank = rank_pattern.find(module);
+  return rank ? static_cast<int64_t>(*rank) : n_rank;
+}
+
+double PeftConfig::scale_of(std::string_view module, int64_t n_rank_found) const {
+  const auto rank = static_cast<double>(n_rank_found);
+  return alpha_pattern.find(module).value_or(alpha) / (rank_stabilized ? std::sqrt(rank) : rank);
+}
+
+PeftConfig read_peft_config(const std::filesystem::path &path, const BaseInfo &base) {
+  const auto json = JsonFile::open(path);
+  check_options(json, base);
+  PeftConfig config{.path = json.path(),
+                    .n_rank = checked_rank(json, "r", required(json, "r", json.get_integer("r"))),
+                    .alpha = required(json, "lora_alpha", json.get_number("lora_alpha")),
+                    .rank_stabilized = json.get_bool("use_rslora").value_or(false),
+                    .rank_pattern = read_pattern(json, "rank_pattern", true),
+                    .alpha_pattern = read_pattern(json, "alpha_pattern", false),
+                    .target_modules = read_target_modules(json),
+                    .target_parameters =
+                        json.get_strings("target_parameters").value_or(std::vector<std::string>{}),
+                    .peft_version = read_version(json),
+                    .ties_weights = json.get_bool("ensure_weight_tying").value_or(false),
+                    .invocation_tokens = read_invocation_tokens(json, base.hparams.n_vocab),
+                    .base_name = json.get_string("base_model_name_or_path").value_or(""),
+                    .notes = note_unknown_keys(json)};
+  check_alora(json, config);
+  return config;
+}
+
+}  // namespace patchbay

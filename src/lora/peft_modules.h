@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gguf/safetensors_file.h"
+
+namespace patchbay {
+
+/// The pair of one module. The tensors are views into the file.
+struct PeftModule {
+  std::string path;    ///< in the model that was trained, e.g. "model.layers.0.self_attn.q_proj"
+  int n_wrappers = 0;  ///< nesting of expert parameters, 0 is the outermost
+  bool is_embedding = false;
+  const SafeTensor *a = nullptr;            ///< torch [n_rank, n_in], embedding [n_rank, n_rows]
+  const SafeTensor *b = nullptr;            ///< torch [n_out, n_rank]
+  const SafeTensor *base_weight = nullptr;  ///< copy of the base's, where the file has one
+};
+
+/// All that a PEFT weight file holds.
+struct PeftModules {
+  std::vector<PeftModule> pairs;  ///< sorted by path, both halves there, at least one pair
+  size_t n_base_copies = 0;
+  size_t n_training_buffers = 0;
+};
+
+/// Gives every tensor of the file its role. Throws LoadError for a tensor without a known role or
+/// with one that is not supported, for half a pair, a role taken twice, several adapters in one
+/// file, no pair at all. `n_vocab` is the base's: a whole table of another height means that the
+/// vocabulary was resized.
+[[nodiscard]] PeftModules group_modules(const SafetensorsFile &file, uint32_t n_vocab);
+
+}  // namespace patchbay

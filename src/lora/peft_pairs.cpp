@@ -1,0 +1,174 @@
+#include "lora/peft_pairs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "lora/factor_ops.h"
+#include "lora/peft_experts.h"
+#include "lora/peft_placement.h"
+#include "lora/peft_shapes.h"
+
+namespace patchbay {
+namespace {
+
+using File = std::shared_ptr<const SafetensorsFile>;
+
+/// The file's tensor in ggml order, checked to be finite. F32, F16 and BF16 stay views of the file.
+Factor read_factor(const File &file, const SafeTensor &tensor) {
+  const auto refuse = [&](const char *problem, std::string found = {}) {
+    throw LoadError(
+        {.path = file->path(), .item = tensor.name, .problem = problem, .found = std::move(found)});
+  };
+  const std::array<int64_t, 3> ne{tensor.shape[1], tensor.shape[0], 1};
+  Factor factor{.ne = ne, .data = tensor.data, .owner = file};
+  if (tensor.dtype == "F64") {
+    auto values = f64_to_f32(tensor.data);
+    if (!values) refuse("holds a number that overflows F32");
+    factor = make_factor(ne, std::move(*values));
+  } else if (tensor.dtype == "F16") {
+    factor.type = GGML_TYPE_F16;
+  } else if (tensor.dtype == "BF16") {
+    factor.type = GGML_TYPE_BF16;
+  } else if (tensor.dtype != "F32") {
+    refuse("has a dtype that cannot be a factor", tensor.dtype);
+  }
+  if (!all_finite(factor)) refuse("holds NaN or infinity");
+  return factor;
+}
+
+float scale_of(const PeftConfig &config, const std::string &module, int64_t n_rank) {
+  const double scale = config.scale_of(module, n_rank);
+  if (std::abs(scale) > std::numeric_limits<float>::max()) {
+    throw LoadError({.path = config.path,
+                     .item = module,
+                     .problem = fmt::format("has the scale {}, which overflows F32", scale)});
+  }
+  return static_cast<float>(scale);
+}
+
+/// GGUF keeps a look-up's A by rows, one per token: [n_rank, n_rows] instead of [n_rows, n_rank].
+Factor transposed(const Factor &a) { return gather(a, {a.ne[1], a.ne[0], 1}, {a.ne[0], 1, 0}); }
+
+FactorPair read_whole(const PeftConfig &config, const File &file, const PlacedModule &placed,
+                      const BaseInfo &base) {
+  const auto &module = *placed.module;
+  const int64_t n_rank = module.a->shape[0];
+  FactorPair pair{.target = placed.use->name,
+                  .kind = placed.use->kind,
+                  .n_rank = n_rank,
+                  .scale = scale_of(config, config.pattern_name(module.path), n_rank),
+                  .a = read_factor(file, *module.a),
+                  .b = read_factor(file, *module.b)};
+  if (module.is_embedding) pair.a = transposed(pair.a);
+  if (placed.plan != RowPlan::as_is) {
+    pair.b = reorder_rotary_rows(pair.b, n_heads(base, placed.plan));
+  }
+  return pair;
+}
+
+ExpertPart read_expert(const PeftConfig &config, const File &file, const PlacedModule &placed) {
+  const auto &module = *placed.module;
+  const float scale = scale_of(config, config.pattern_name(module.path), module.a->shape[0]);
+  return {.i_expert = placed.i_expert,
+          .a = read_factor(file, *module.a),
+          .b = read_factor(file, *module.b),
+          .scale = scale};
+}
+
+void add_single(const PeftConfig &config, const File &file, const Placement &placement,
+                const BaseInfo &base, std::vector<FactorPair> &pairs) {
+  std::map<const AdaptableUse *, std::vector<ExpertPart>> parts_by_use;
+  for (const auto &placed : placement.single) {
+    if (placed.i_expert >= 0) {
+      parts_by_use[placed.use].push_back(read_expert(config, file, placed));
+    } else {
+      pairs.push_back(read_whole(config, file, placed, base));
+    }
+  }
+  for (const auto &[use, parts] : parts_by_use) {
+    pairs.push_back(stack_experts(use->name, use->ne[2], parts));
+    if (all_finite(pairs.back().b)) continue;
+    throw LoadError({.path = file->path(),
+                     .item = use->name,
+                     .problem = "overflows F32 when the scales of its experts are folded in"});
+  }
+}
+
+void add_fused(const PeftConfig &config, const File &file, const PlacedFused &placed,
+               const FusedShape &shape, std::vector<FactorPair> &pairs) {
+  const FusedFactors factors{.a = read_factor(file, *placed.module->a),
+                             .b = read_factor(file, *placed.module->b),
+                             .n_rank = shape.n_rank,
+                             .n_expert = placed.use->ne[2],
+                             .n_in = shape.n_in,
+                             .n_out = shape.n_out,
+                             .swapped = shape.swapped};
+  const float scale = scale_of(config, placed.parameter, shape.n_rank);
+  int64_t i_row = 0;
+  for (const auto *use : {placed.use, placed.second_use}) {
+    if (use == nullptr) continue;
+    pairs.push_back(unfuse_experts(use->name, factors, i_row, use->ne[1]));
+    pairs.back().scale = scale;
+    i_row += use->ne[1];
+  }
+}
+
+const FactorPair *find_pair(const std::vector<FactorPair> &pairs, std::string_view target) {
+  const auto found = std::find_if(pairs.begin(), pairs.end(),
+                                  [&](const FactorPair &pair) { return pair.target == target; });
+  return found == pairs.end() ? nullptr : &*found;
+}
+
+bool equal_numbers(const Factor &one, const Factor &other) {
+  return one.ne == other.ne &&
+         std::ranges::equal(scaled_f32(one, 1).data, scaled_f32(other, 1).data);
+}
+
+/// With ensure_weight_tying both uses of a tied table share one pair, which PEFT saves twice, once
+/// transposed.
+void check_tied_pairs(const PeftConfig &config, const std::string &path, const BaseInfo &base,
+                      const std::vector<FactorPair> &pairs) {
+  if (!config.ties_weights || !base.tied_head) return;
+  const auto *embed = find_pair(pairs, "token_embd.weight");
+  const auto *head = find_pair(pairs, "output.weight");
+  if (embed == nullptr && head == nullptr) return;
+  const bool both = embed != nullptr && head != nullptr;
+  if (both && equal_numbers(embed->a, head->b) && equal_numbers(transposed(embed->b), head->a)) {
+    return;
+  }
+  throw LoadError({.path = path,
+                   .item = "embed_tokens and lm_head",
+                   .problem = "must hold the same pair, as ensure_weight_tying says",
+                   .wanted = "equal numbers in both",
+                   .found = both               ? "different ones"
+                            : embed == nullptr ? "lm_head only"
+                                               : "embed_tokens only"});
+}
+
+}  // namespace
+
+std::vector<FactorPair> make_pairs(const PeftConfig &config, const File &file,
+                                   const PeftModules &modules, const BaseInfo &base) {
+  const auto placement = place_modules(config, file->path(), modules, base);
+  for (const auto &placed : placement.single) check_shapes(config, file->path(), placed, base);
+  std::vector<FusedShape> fused_shapes;
+  for (const auto &placed : placement.fused) {
+    fused_shapes.push_back(check_fused_shapes(config, file->path(), placed));
+  }
+  std::vector<FactorPair> pairs;
+  add_single(config, file, placement, base, pairs);
+  for (size_t i = 0; i < placement.fused.size(); ++i) {
+    add_fused(config, file, placement.fused[i], fused_shapes[i], pairs);
+  }
+  check_tied_pairs(config, file->path(), base, pairs);
+  return pairs;
+}
+
+}  // namespace patchbay

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace patchbay {
+
+/// rank_pattern or alpha_pattern of an adapter_config.json: keys in file order, the first that
+/// matches a module decides. A key is a Python regular expression that must cover whole dotted
+/// components at the end of the module's path, as in `re.match(r"(.*\.)?(KEY)$", module)` of PEFT.
+class PatternTable {
+ public:
+  /// `path` and `option` are for messages only.
+  PatternTable(std::string path, std::string option)
+      : path_(std::move(path)), option_(std::move(option)) {}
+
+  /// Throws LoadError naming the key when it is no regular expression.
+  void add(std::string key, double value);
+
+  /// The value for `module`, nullopt when no key matches. Throws LoadError when a key takes too
+  /// long to match.
+  [[nodiscard]] std::optional<double> find(std::string_view module) const;
+
+  /// A warning when two keys with different values match `module`, else nullopt. PEFT sorts the
+  /// keys when it saves, so the order in the file may not be the one of the training.
+  [[nodiscard]] std::optional<std::string> ambiguity(std::string_view module) const;
+
+ private:
+  struct Regex;
+  struct Entry {
+    std::string key;
+    double value;
+    std::shared_ptr<const Regex> regex;
+  };
+
+  [[nodiscard]] bool matches(const Entry &entry, std::string_view module) const;
+
+  std::string path_;
+  std::string option_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace patchbay

@@ -1,0 +1,207 @@
+#include "lora/peft_placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "lora/adapter_summary.h"
+
+namespace patchbay {
+namespace {
+
+/// What the steps of placing share.
+struct Context {
+  const PeftConfig &config;
+  const std::string &path;
+  const PeftModules &modules;
+  const BaseInfo &base;
+  const ArchNames &names;
+  Placement placement = {};
+  std::vector<std::string> unread =
+      {};  ///< modules with a name but without a use in the base's graph
+};
+
+[[noreturn]] void refuse(const Context &context, std::string item, std::string problem) {
+  throw LoadError({.path = context.path, .item = std::move(item), .problem = std::move(problem)});
+}
+
+const ArchNames &names_of(const std::string &path, const BaseInfo &base) {
+  const auto *names = find_arch_names(base.arch);
+  if (names != nullptr) return *names;
+  throw LoadError(
+      {.path = path,
+       .problem = fmt::format("is a PEFT adapter, and architecture {} has no table of module names",
+                              base.arch),
+       .hint = "convert it to a GGUF adapter"});
+}
+
+/// The use of that name in the layer; nullptr, and the module remembered, when the graph reads
+/// none.
+const AdaptableUse *find_use(Context &context, const PeftModule &module, std::string_view target,
+                             int64_t i_layer) {
+  const auto n_layer = static_cast<int64_t>(context.base.hparams.n_layer);
+  if (i_layer >= n_layer) {
+    throw LoadError({.path = context.path,
+                     .item = module.path,
+                     .problem = "is for a layer that the base does not have",
+                     .wanted = fmt::format("below {}", n_layer),
+                     .found = std::to_string(i_layer)});
+  }
+  const auto *use = context.base.find_use(with_layer(target, i_layer));
+  if (use == nullptr) context.unread.push_back(module.path);
+  return use;
+}
+
+void check_expert(const Context &context, const PeftModule &module, const AdaptableUse &use,
+                  int64_t i_expert) {
+  const int64_t n_expert = use.kind == UseKind::experts ? use.ne[2] : 0;
+  if (i_expert < n_expert) return;
+  throw LoadError({.path = context.path,
+                   .item = module.path,
+                   .problem = "is for an expert that the base does not have",
+                   .wanted = fmt::format("below {}", n_expert),
+                   .found = std::to_string(i_expert)});
+}
+
+/// Returns whether the table knows the module.
+bool place_single(Context &context, const PeftModule &module) {
+  const auto bare = bare_module(module.path);
+  for (const auto &row : context.names.rows) {
+    const auto numbers = match_name(row.module, bare);
+    if (!numbers) continue;
+    if (module.n_wrappers > 0) {
+      refuse(context, module.path, "has nested pairs, which is not understood");
+    }
+    const auto *use = find_use(context, module, row.target, numbers->i_layer);
+    if (use == nullptr) return true;
+    if (numbers->i_expert >= 0) check_expert(context, module, *use, numbers->i_expert);
+    context.placement.single.push_back(
+        {.module = &module, .use = use, .plan = row.plan, .i_expert = numbers->i_expert});
+    return true;
+  }
+  return false;
+}
+
+/// PEFT wraps an experts module once per targeted parameter, the first registered one innermost,
+/// and the keys tell nothing but the nesting.
+void check_nesting(const Context &context, const PeftModule &module, size_t n_targeted) {
+  const auto &pairs = context.modules.pairs;
+  const auto n_found =
+      static_cast<size_t>(std::count_if(pairs.begin(), pairs.end(), [&](const PeftModule &other) {
+        return other.path == module.path;
+      }));
+  if (n_found == n_targeted && static_cast<size_t>(module.n_wrappers) < n_targeted) return;
+  throw LoadError({.path = context.path,
+                   .item = module.path,
+                   .problem = "has pairs on parameters of experts that cannot be told apart by "
+                              "target_parameters",
+                   .wanted = fmt::format("{} pairs", n_targeted),
+                   .found = std::to_string(n_found)});
+}
+
+/// The rows of the table for the module whose parameters are targeted, in order; nullopt when it
+/// has none at all.
+std::optional<std::vector<const FusedRow *>> targeted_rows(const Context &context,
+                                                           const PeftModule &module) {
+  const auto bare = bare_module(module.path);
+  std::vector<const FusedRow *> targeted;
+  bool is_known = false;
+  for (const auto &row : context.names.fused) {
+    if (!match_name(row.module, bare)) continue;
+    is_known = true;
+    if (context.config.targets_parameter(fmt::format("{}.{}", module.path, row.parameter))) {
+      targeted.push_back(&row);
+    }
+  }
+  return is_known ? std::optional(std::move(targeted)) : std::nullopt;
+}
+
+bool place_fused(Context &context, const PeftModule &module) {
+  const auto targeted = targeted_rows(context, module);
+  if (!targeted) return false;
+  check_nesting(context, module, targeted->size());
+  const auto &row = *(*targeted)[targeted->size() - 1 - static_cast<size_t>(module.n_wrappers)];
+  const int64_t i_layer = match_name(row.module, bare_module(module.path))->i_layer;
+  PlacedFused placed{.module = &module,
+                     .parameter = fmt::format("{}.{}", module.path, row.parameter)};
+  placed.use = find_use(context, module, row.target, i_layer);
+  if (placed.use == nullptr) return true;
+  if (!row.second_target.empty()) {
+    placed.second_use = find_use(context, module, row.second_target, i_layer);
+    if (placed.second_use == nullptr) return true;
+  }
+  context.placement.fused.push_back(std::move(placed));
+  return true;
+}
+
+void place_all(Context &context) {
+  std::vector<std::string> unknown;
+  for (const auto &module : context.modules.pairs) {
+    if (!place_single(context, module) && !place_fused(context, module)) {
+      unknown.push_back(module.path);
+    }
+  }
+  if (!unknown.empty()) {
+    refuse(context, first_five(unknown),
+           fmt::format("is no module of a {} base that can be adapted", context.base.arch));
+  }
+  if (!context.unread.empty()) {
+    refuse(context, first_five(context.unread),
+           fmt::format("has no partner: the graph of this {} base reads no such weight",
+                       context.base.arch));
+  }
+}
+
+void check_each_use_once(const Context &context) {
+  // -1 stands for all experts and clashes with each of them.
+  std::map<std::string, std::map<int64_t, std::string>> claims;
+  const auto claim = [&](const AdaptableUse &use, int64_t i_expert, const PeftModule &module) {
+    auto &of_use = claims[use.name];
+    const bool clashes =
+        !of_use.empty() && (i_expert < 0 || of_use.contains(-1) || of_use.contains(i_expert));
+    if (clashes) {
+      refuse(context, module.path,
+             fmt::format("and {} both adapt {}", of_use.begin()->second, use.name));
+    }
+    of_use[i_expert] = module.path;
+  };
+  for (const auto &placed : context.placement.single) {
+    claim(*placed.use, placed.i_expert, *placed.module);
+  }
+  for (const auto &placed : context.placement.fused) {
+    claim(*placed.use, -1, *placed.module);
+    if (placed.second_use != nullptr) claim(*placed.second_use, -1, *placed.module);
+  }
+}
+
+/// PEFT refuses aLoRA on embeddings and experts, so nobody can say what it would mean.
+void check_alora(const Context &context) {
+  if (context.config.invocation_tokens.empty()) return;
+  for (const auto &placed : context.placement.single) {
+    if (placed.use->kind == UseKind::linear) continue;
+    refuse(context, placed.module->path,
+           "is an embedding or an expert, and aLoRA on these is not supported");
+  }
+}
+
+}  // namespace
+
+Placement place_modules(const PeftConfig &config, const std::string &path,
+                        const PeftModules &modules, const BaseInfo &base) {
+  Context context{.config = config,
+                  .path = path,
+                  .modules = modules,
+                  .base = base,
+                  .names = names_of(path, base)};
+  place_all(context);
+  check_each_use_once(context);
+  check_alora(context);
+  return std::move(context.placement);
+}
+
+}  // namespace patchbay

@@ -1,0 +1,174 @@
+#include "lora/peft_shapes.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+
+namespace patchbay {
+namespace {
+
+constexpr const char *k_another_base = "another base model?";
+
+struct Mismatch {
+  std::string item;
+  std::string problem = "has incorrect shape";
+  std::string wanted = {};
+  std::string found = {};
+  std::string hint = {};
+};
+
+[[noreturn]] void refuse(const std::string &path, Mismatch mismatch) {
+  throw LoadError({.path = path,
+                   .item = std::move(mismatch.item),
+                   .problem = std::move(mismatch.problem),
+                   .wanted = std::move(mismatch.wanted),
+                   .found = std::move(mismatch.found),
+                   .hint = std::move(mismatch.hint)});
+}
+
+std::string torch_shape(const SafeTensor &tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
+}
+
+/// Tables differ in height when tokens were added before the training.
+std::string hint_for_rows(const AdaptableUse &use, int64_t n_rows) {
+  if (use.kind != UseKind::embed && use.name != "output.weight") return k_another_base;
+  return fmt::format("vocabulary resized: {} against {}", n_rows, use.ne[1]);
+}
+
+void check_kind(const std::string &path, const PlacedModule &placed) {
+  const auto &module = *placed.module;
+  if ((placed.use->kind == UseKind::embed) != module.is_embedding) {
+    refuse(path, {.item = module.a->name,
+                  .problem = module.is_embedding
+                                 ? "is half of an embedding pair, but the module is no look-up"
+                                 : "is half of a linear pair, but the module is a look-up"});
+  }
+  if (placed.use->kind == UseKind::experts && placed.i_expert < 0) {
+    refuse(path, {.item = module.path,
+                  .problem = "is one pair for all experts, which is not understood"});
+  }
+}
+
+void check_halves(const std::string &path, const PlacedModule &placed) {
+  const auto &use = *placed.use;
+  const auto &a = *placed.module->a;
+  const auto &b = *placed.module->b;
+  const bool is_embed = use.kind == UseKind::embed;
+  const int64_t n_a = is_embed ? use.ne[1] : use.ne[0];
+  const int64_t n_b = is_embed ? use.ne[0] : use.ne[1];
+  if (a.shape[1] != n_a) {
+    refuse(path, {.item = a.name,
+                  .wanted = fmt::format("[r, {}] in torch order", n_a),
+                  .found = torch_shape(a),
+                  .hint = is_embed ? hint_for_rows(use, a.shape[1]) : k_another_base});
+  }
+  if (b.shape[0] != n_b) {
+    refuse(path, {.item = b.name,
+                  .wanted = fmt::format("[{}, r] in torch order", n_b),
+                  .found = torch_shape(b),
+                  .hint = is_embed ? k_another_base : hint_for_rows(use, b.shape[0])});
+  }
+  if (a.shape[0] != b.shape[1]) {
+    refuse(path, {.item = b.name,
+                  .problem = "has incorrect shape: another rank than its lora_A",
+                  .wanted = std::to_string(a.shape[0]),
+                  .found = std::to_string(b.shape[1])});
+  }
+}
+
+void check_rank(const PeftConfig &config, const std::string &path, const SafeTensor &a,
+                const std::string &module, int64_t n_rank) {
+  const int64_t wanted = config.rank_of(module);
+  if (n_rank == wanted) return;
+  refuse(path, {.item = a.name,
+                .problem = "has another rank than adapter_config.json states",
+                .wanted = std::to_string(wanted),
+                .found = std::to_string(n_rank)});
+}
+
+/// Quantised copies are packed, so their shapes say nothing.
+void check_base_copy(const std::string &path, const PlacedModule &placed) {
+  const auto *copy = placed.module->base_weight;
+  if (copy == nullptr || copy->shape.size() != 2) return;
+  if (copy->dtype != "F32" && copy->dtype != "F16" && copy->dtype != "BF16") return;
+  if (copy->shape[0] == placed.use->ne[1]) return;
+  refuse(path, {.item = copy->name,
+                .problem = "is no copy of the base's weight",
+                .wanted = fmt::format("{} rows", placed.use->ne[1]),
+                .found = std::to_string(copy->shape[0]),
+                .hint = hint_for_rows(*placed.use, copy->shape[0])});
+}
+
+void check_heads(const std::string &path, const PlacedModule &placed, const BaseInfo &base) {
+  if (placed.plan == RowPlan::as_is) return;
+  const int64_t n_head = n_heads(base, placed.plan);
+  const int64_t n_rows = placed.use->ne[1];
+  if (n_head > 0 && n_rows % (2 * n_head) == 0) return;
+  refuse(path, {.item = placed.module->path,
+                .problem = fmt::format("has {} rows, which are no {} heads of even size", n_rows,
+                                       n_head)});
+}
+
+bool is_swapped_version(const PeftConfig &config, const std::string &path,
+                        const PlacedFused &placed) {
+  constexpr std::array<int64_t, 3> k_first_natural{0, 19, 1};
+  if (config.peft_version) return *config.peft_version < k_first_natural;
+  refuse(path, {.item = placed.parameter,
+                .problem = "is square: only peft_version in adapter_config.json can tell its "
+                           "layout, and it is missing",
+                .hint = "add the version of PEFT that wrote the adapter"});
+}
+
+}  // namespace
+
+int64_t n_heads(const BaseInfo &base, RowPlan plan) {
+  return plan == RowPlan::rotary_q ? base.hparams.n_head : base.hparams.n_head_kv;
+}
+
+void check_shapes(const PeftConfig &config, const std::string &path, const PlacedModule &placed,
+                  const BaseInfo &base) {
+  const auto &module = *placed.module;
+  check_kind(path, placed);
+  check_halves(path, placed);
+  check_rank(config, path, *module.a, config.pattern_name(module.path), module.a->shape[0]);
+  check_base_copy(path, placed);
+  check_heads(path, placed, base);
+}
+
+FusedShape check_fused_shapes(const PeftConfig &config, const std::string &path,
+                              const PlacedFused &placed) {
+  const auto &a = *placed.module->a;
+  const auto &b = *placed.module->b;
+  const auto &use = *placed.use;
+  if (use.kind != UseKind::experts || placed.module->is_embedding) {
+    refuse(path, {.item = placed.module->path, .problem = "is no weight of experts in this base"});
+  }
+  const int64_t n_expert = use.ne[2];
+  FusedShape shape{
+      .n_rank = a.shape[0] / n_expert,
+      .n_in = use.ne[0],
+      .n_out = use.ne[1] + (placed.second_use != nullptr ? placed.second_use->ne[1] : 0)};
+  const bool natural = a.shape[1] == shape.n_in && b.shape[0] == shape.n_out;
+  const bool swapped = a.shape[1] == shape.n_out && b.shape[0] == shape.n_in;
+  if (!natural && !swapped) {
+    refuse(path, {.item = placed.parameter,
+                  .wanted = fmt::format("lora_A [r, {}] and lora_B [{}, r] in torch order",
+                                        shape.n_in, shape.n_out),
+                  .found = fmt::format("{} and {}", torch_shape(a), torch_shape(b)),
+                  .hint = k_another_base});
+  }
+  if (a.shape[0] != b.shape[1] || shape.n_rank * n_expert != a.shape[0]) {
+    refuse(path, {.item = placed.parameter,
+                  .wanted = fmt::format("equal ranks, a multiple of {} experts", n_expert),
+                  .found = fmt::format("{} and {}", a.shape[0], b.shape[1])});
+  }
+  shape.swapped = natural && swapped ? is_swapped_version(config, path, placed) : swapped;
+  check_rank(config, path, a, placed.parameter, shape.n_rank);
+  return shape;
+}
+
+}  // namespace patchbay

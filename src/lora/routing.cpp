@@ -1,0 +1,45 @@
+#include "lora/routing.h"
+
+#include <algorithm>
+
+namespace patchbay {
+
+AdapterSet canonical(std::span<const Worn> worn) {
+  AdapterSet sorted(worn.begin(), worn.end());
+  std::ranges::stable_sort(sorted, {}, &Worn::i_adapter);
+  AdapterSet set;
+  for (const auto &item : sorted) {
+    if (!set.empty() && set.back().i_adapter == item.i_adapter) {
+      set.back().strength += item.strength;
+    } else {
+      set.push_back(item);
+    }
+  }
+  std::erase_if(set, [](const Worn &item) { return item.strength == 0; });
+  return set;
+}
+
+Routing Routing::of(std::span<const AdapterSet *const> rows) {
+  Routing routing;
+  routing.n_rows_ = rows.size();
+  for (const AdapterSet *set : rows) routing.n_lanes_ = std::max(routing.n_lanes_, set->size());
+  routing.worn_.resize(routing.n_rows_ * routing.n_lanes_, Worn{k_none, 0});
+  for (size_t row = 0; row < rows.size(); ++row) {
+    std::ranges::copy(*rows[row], routing.worn_.begin() + static_cast<ptrdiff_t>(row * routing.n_lanes_));
+  }
+  return routing;
+}
+
+Routing Routing::select(std::span<const int32_t> rows) const {
+  Routing selected;
+  selected.n_rows_ = rows.size();
+  selected.n_lanes_ = n_lanes_;
+  selected.worn_.reserve(rows.size() * n_lanes_);
+  for (const int32_t row : rows) {
+    const auto first = worn_.begin() + row * static_cast<ptrdiff_t>(n_lanes_);
+    selected.worn_.insert(selected.worn_.end(), first, first + static_cast<ptrdiff_t>(n_lanes_));
+  }
+  return selected;
+}
+
+}  // namespace patchbay

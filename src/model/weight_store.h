@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ggml-cpp.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gguf/gguf_file.h"
+#include "model/tensor_table.h"
+
+namespace patchbay {
+
+struct WeightOptions {
+  bool repack = true;  ///< use ggml's interleaved CPU layouts for the types where they pay
+};
+
+/// Called while loading with the bytes done and the bytes in all; from the loading thread.
+using LoadProgress = std::function<void(size_t done_bytes, size_t all_bytes)>;
+
+/// Owns the tensors of a model and the memory they live in: the mapped file itself for most, a private copy for tensors
+/// that are repacked or that lie misaligned in the file.
+class WeightStore {
+ public:
+  /// Checks every tensor of `file` against `table` and binds the table's weights. Throws LoadError: missing, unknown,
+  /// wrong shape, a type that the role cannot have.
+  WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable &table, const WeightOptions &options,
+              const LoadProgress &progress);
+
+  [[nodiscard]] size_t mapped_bytes() const { return mapped_bytes_; }
+  [[nodiscard]] size_t copied_bytes() const { return copied_bytes_; }
+  [[nodiscard]] size_t n_repacked() const { return n_repacked_; }
+
+ private:
+  std::shared_ptr<const GgufFile> file_;
+  ggml_context_ptr context_;
+  std::vector<ggml_backend_buffer_ptr> buffers_;
+  size_t mapped_bytes_ = 0;
+  size_t copied_bytes_ = 0;
+  size_t n_repacked_ = 0;
+};
+
+}  // namespace patchbay

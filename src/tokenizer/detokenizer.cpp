@@ -1,0 +1,28 @@
+#include "tokenizer/detokenizer.h"
+
+namespace patchbay {
+
+void PieceJoiner::push(int32_t token, std::string &out) {
+  if (tokenizer_.is_control(token) && !options_.show_control) return;
+  std::string_view piece = tokenizer_.piece(token);
+  if (is_at_start_ && options_.drop_space_prefix && tokenizer_.adds_space_prefix() &&
+      piece.starts_with(' ')) {
+    piece.remove_prefix(1);
+  }
+  is_at_start_ = false;
+  repair_.push(piece, out);
+}
+
+std::string Detokenizer::push(int32_t token) {
+  std::string text;
+  joiner_.push(token, text);
+  return text;
+}
+
+std::string Detokenizer::finish() {
+  std::string text;
+  joiner_.finish(text);
+  return text;
+}
+
+}  // namespace patchbay
