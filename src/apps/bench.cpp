@@ -40,11 +40,12 @@ std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const M
 }
 
 /// Stream i wears adapter i modulo their number; without adapters, none.
-std::vector<AdapterSet> deal(const std::vector<WornAdapter> &adapters, uint32_t n_streams) {
+std::vector<AdapterSet> deal(const std::vector<WornAdapter> &adapters, const Executor &executor, uint32_t n_streams) {
   std::vector<AdapterSet> sets(n_streams);
   for (uint32_t i = 0; i < n_streams && !adapters.empty(); ++i) {
-    const size_t i_adapter = i % adapters.size();
-    sets[i] = canonical(std::array{Worn{static_cast<int32_t>(i_adapter), adapters[i_adapter].strength}});
+    const auto &[adapter, strength] = adapters[i % adapters.size()];
+    const auto place = std::ranges::find(executor.adapters(), adapter) - executor.adapters().begin();
+    sets[i] = canonical(std::array{Worn{static_cast<int32_t>(place), strength}});
   }
   return sets;
 }
@@ -161,7 +162,7 @@ int bench(const BenchArguments &arguments) {
   for (const auto &[adapter, strength] : worn) adapters.push_back(adapter);
   executor.set_adapters(std::move(adapters));
 
-  Bench measured(arguments, executor, deal(worn, arguments.n_streams));
+  Bench measured(arguments, executor, deal(worn, executor, arguments.n_streams));
   (void)measured.measure();  // warms caches and pages
   std::vector<Speeds> runs;
   for (uint32_t i = 0; i < arguments.n_repeat; ++i) runs.push_back(measured.measure());

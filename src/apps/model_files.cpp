@@ -53,9 +53,6 @@ std::vector<WornAdapter> open_adapters(const Model &model, const std::vector<Lor
   for (const auto &item : items) {
     adapters.push_back({model.load_adapter(item.path), item.strength});
     for (const auto &note : adapters.back().adapter->notes) log().warn("{}: {}", item.path, note);
-    if (adapters.back().adapter->cannot_change_output) {
-      log().warn("{}: cannot change the output: every scale or every B is zero", item.path);
-    }
   }
   return adapters;
 }

@@ -33,9 +33,9 @@ class Executor {
   [[nodiscard]] const CellTable &cells() const { return cells_; }
   [[nodiscard]] size_t kv_bytes() const { return kv_.size_bytes(); }
 
-  /// Replaces the resident adapters; Worn::i_adapter counts in this list. Throws LoadError (out_of_memory), the old ones
-  /// then stay.
+  /// Replaces the resident adapters. Throws LoadError (out_of_memory), the old ones then stay.
   void set_adapters(std::vector<std::shared_ptr<const Adapter>> adapters);
+  /// In the order of the pool: Worn::i_adapter is a place in this list.
   [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const { return pool_->adapters(); }
   [[nodiscard]] size_t pool_bytes() const { return pool_->size_bytes(); }
 

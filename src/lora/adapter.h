@@ -47,6 +47,9 @@ struct FactorPair {
 
 enum class AdapterFormat { gguf, peft };
 
+/// SHA-256 of an adapter's content, see digest_of().
+using AdapterDigest = std::array<unsigned char, 32>;
+
 /// A checked adapter: it fits the base it was loaded for, every number is finite, every pair is read by the base's graph.
 /// Immutable; shared by all requests that wear it; any thread.
 struct Adapter {
@@ -62,6 +65,7 @@ struct Adapter {
   std::vector<std::string> notes;     ///< warnings and what was left out, with counts, for listings
   bool cannot_change_output = false;  ///< every scale is 0 or every B is zero
   size_t size_bytes = 0;              ///< of all factors
+  AdapterDigest digest{};             ///< of the content, whatever its name; orders adapters where order must not matter
 
   [[nodiscard]] const FactorPair *find(std::string_view target) const;
 };

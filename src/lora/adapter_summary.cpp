@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "lora/digest.h"
 #include "lora/factor_ops.h"
 
 namespace patchbay {
@@ -89,6 +90,7 @@ void finish_adapter(Adapter &adapter, const BaseInfo &base) {
   adapter.size_bytes = 0;
   for (const auto &pair : adapter.pairs)
     adapter.size_bytes += pair.a.data.size() + pair.b.data.size();
+  adapter.digest = digest_of(adapter);
   adapter.cannot_change_output =
       std::none_of(adapter.pairs.begin(), adapter.pairs.end(), has_effect);
   if (adapter.cannot_change_output) {

@@ -91,6 +91,7 @@ void fill(const std::vector<Member> &members, const PoolTarget &target) {
 
 LoraPool::LoraPool(std::vector<std::shared_ptr<const Adapter>> adapters, const BaseInfo &base)
     : adapters_(std::move(adapters)) {
+  std::ranges::stable_sort(adapters_, {}, [](const auto &adapter) { return adapter->digest; });
   const Members members = group_by_target(adapters_);
   if (members.empty()) return;
   context_.reset(ggml_init(

@@ -42,12 +42,14 @@ struct SlotMap {
 /// not depend on how many there are. Immutable once made; the engine makes a new one when the resident set changes.
 class LoraPool {
  public:
-  /// The pool index of an adapter is its place in `adapters`. Throws LoadError (out_of_memory).
+  /// Throws LoadError (out_of_memory).
   LoraPool(std::vector<std::shared_ptr<const Adapter>> adapters, const BaseInfo &base);
 
   /// nullptr when no adapter of the pool targets `use`.
   [[nodiscard]] const PoolTarget *find(std::string_view use) const;
   [[nodiscard]] const std::vector<SlotMap> &slot_maps() const { return slot_maps_; }
+  /// Ordered by digest: an adapter's index is its place here, and sums over a set run in this order, so that they do not
+  /// depend on the order of loading.
   [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const { return adapters_; }
   [[nodiscard]] size_t size_bytes() const;
 

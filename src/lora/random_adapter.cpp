@@ -6,6 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "lora/digest.h"
+
 namespace patchbay {
 namespace {
 
@@ -50,6 +52,7 @@ std::shared_ptr<const Adapter> make_random_adapter(std::span<const AdaptableUse>
     adapter->size_bytes += adapter->pairs.back().a.data.size() + adapter->pairs.back().b.data.size();
   }
   std::ranges::sort(adapter->pairs, {}, &FactorPair::target);
+  adapter->digest = digest_of(*adapter);
   return adapter;
 }
 

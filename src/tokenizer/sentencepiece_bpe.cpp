@@ -58,6 +58,13 @@ bool is_mergeable(TokenType type) {
          type == TokenType::unused || type == TokenType::undefined;
 }
 
+// Up to the first blank mark after something else. `text` is not empty.
+size_t first_word_size(std::string_view text) {
+  size_t begin = 0;
+  while (text.substr(begin).starts_with(k_blank_mark)) begin += k_blank_mark.size();
+  return std::min(text.find(k_blank_mark, begin), text.size());
+}
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -94,26 +101,35 @@ SentencePieceBpe::SentencePieceBpe(const GgufFile &file, const Vocab &vocab,
 
 void SentencePieceBpe::encode(std::string_view text, std::vector<int32_t> &tokens) const {
   const std::string normal = normalize(text);
-  const std::string_view view = normal;
   SymbolMerger merger;
-  for (size_t pos = 0; pos < view.size();) {
-    const std::string_view character = view.substr(pos, utf8_size_at(view, pos));
+  bool is_unk_open = false;
+  for (std::string_view rest = normal; !rest.empty();) {
+    const size_t n_bytes = pieces_span_words_ ? rest.size() : first_word_size(rest);
+    encode_word(rest.substr(0, n_bytes), merger, is_unk_open, tokens);
+    rest.remove_prefix(n_bytes);
+  }
+}
+
+void SentencePieceBpe::encode_word(std::string_view word, SymbolMerger &merger, bool &is_unk_open,
+                                   std::vector<int32_t> &tokens) const {
+  merger.clear();
+  for (size_t pos = 0; pos < word.size();) {
+    const std::string_view character = word.substr(pos, utf8_size_at(word, pos));
     merger.add(static_cast<uint32_t>(pos), static_cast<uint32_t>(character.size()), 1,
                find_piece(character));
     pos += character.size();
   }
   merger.merge([&](const Symbol &left, const Symbol &right) -> std::optional<Merge> {
     if (left.token < 0 || right.token < 0) return std::nullopt;
-    const int32_t token = find_piece(view.substr(left.begin, left.size_bytes + right.size_bytes));
+    const int32_t token = find_piece(word.substr(left.begin, left.size_bytes + right.size_bytes));
     if (token < 0) return std::nullopt;
     // HF sorts the merges of one piece by their left part, longest first.
     const uint64_t tie = ~(static_cast<uint64_t>(left.n_chars) << 32 | right.n_chars);
     return Merge{.rank = rank_[static_cast<size_t>(token)], .tie = tie, .token = token};
   });
-  bool is_unk_open = false;
   merger.for_each([&](const Symbol &symbol) {
     if (symbol.token < 0) {
-      append_unspelled(view.substr(symbol.begin, symbol.size_bytes), is_unk_open, tokens);
+      append_unspelled(word.substr(symbol.begin, symbol.size_bytes), is_unk_open, tokens);
     } else {
       tokens.push_back(symbol.token);
       is_unk_open = false;
@@ -140,6 +156,7 @@ void SentencePieceBpe::index_pieces(const GgufFile &file, const Vocab &vocab) {
       byte_token_[*byte] = token;
     } else if (is_mergeable(type)) {
       std::string spelling = sentencepiece_spelling(text, type);
+      if (!text.empty() && first_word_size(spelling) < spelling.size()) pieces_span_words_ = true;
       if (spelling == text) {
         pieces_.insert_or_assign(text, token);
       } else {

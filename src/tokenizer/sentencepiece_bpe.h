@@ -46,6 +46,8 @@ class SentencePieceBpe {
   void index_pieces(const GgufFile &file, const Vocab &vocab);
   void rank_pieces(const Vocab &vocab, const std::vector<float> &scores);
   [[nodiscard]] std::string normalize(std::string_view text) const;
+  void encode_word(std::string_view word, SymbolMerger &merger, bool &is_unk_open,
+                   std::vector<int32_t> &tokens) const;
   [[nodiscard]] int32_t find_piece(std::string_view text) const;
   void append_unspelled(std::string_view character, bool &is_unk_open,
                         std::vector<int32_t> &tokens) const;
@@ -54,6 +56,9 @@ class SentencePieceBpe {
   std::unordered_map<std::string_view, int32_t> pieces_;  // what merging may make
   std::vector<int32_t> rank_;                             // [n_vocab], lower is merged sooner
   std::array<int32_t, 256> byte_token_{};                 // -1: none
+  // Whether some piece has a blank mark behind another character. If not, words are merged one by
+  // one: the same tokens, and three times as fast, as the heap stays small.
+  bool pieces_span_words_ = false;
   bool add_space_prefix_ = true;
   std::optional<int32_t> unk_;
 };

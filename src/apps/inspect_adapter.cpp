@@ -1,0 +1,91 @@
+#include "apps/inspect_adapter.h"
+
+#include "base/error.h"
+#include "lora/adapter.h"
+
+namespace patchbay {
+namespace {
+
+using nlohmann::ordered_json;
+
+void take_over(const Adapter &adapter, bool with_norms, AdapterReport &report) {
+  report.name = adapter.name;
+  report.notes = adapter.notes;
+  report.pairs.clear();
+  for (const auto &pair : adapter.pairs) report.pairs.push_back(report_pair(pair, with_norms));
+}
+
+size_t factor_bytes(const AdapterReport &report) {
+  size_t size_bytes = 0;
+  for (const auto &pair : report.pairs) size_bytes += pair.size_bytes;
+  return size_bytes;
+}
+
+ordered_json targets_json(const AdapterReport &report) {
+  std::vector<NamedUse> uses;
+  for (const auto &pair : report.pairs) uses.push_back({pair.target, pair.kind});
+  return modules_json(uses);
+}
+
+/// The text of the invocation tokens; null where there are none, or no tokenizer that has them.
+ordered_json invocation_text(const AdapterReport &report, const LoadedModel *base) {
+  if (base == nullptr || base->tokenizer == nullptr || report.invocation_tokens.empty()) {
+    return nullptr;
+  }
+  std::vector<int32_t> tokens;
+  for (const int64_t token : report.invocation_tokens) {
+    if (token < 0 || token >= base->tokenizer->n_vocab()) return nullptr;
+    tokens.push_back(static_cast<int32_t>(token));
+  }
+  return base->tokenizer->decode(tokens, {.show_control = true, .drop_space_prefix = false});
+}
+
+ordered_json pairs_json(const AdapterReport &report) {
+  ordered_json json = ordered_json::array();
+  for (const auto &pair : report.pairs) json.push_back(pair_json(pair));
+  return json;
+}
+
+}  // namespace
+
+ordered_json check_fit(const LoadedModel &base, bool with_norms, AdapterReport &report) {
+  ordered_json fit{
+      {"base", base.info.path}, {"base_name", base.info.name}, {"fits", false}, {"error", nullptr}};
+  try {
+    take_over(*load_adapter(report.path, base.info), with_norms, report);
+    fit["fits"] = true;
+  } catch (const LoadError &error) {
+    fit["error"] = error.what();
+  }
+  return fit;
+}
+
+ordered_json adapter_json(const AdapterReport &report, ordered_json fit, const LoadedModel *base,
+                          bool with_pairs) {
+  ordered_json json{{"kind", "adapter"},
+                    {"path", report.path},
+                    {"format", report.format},
+                    {"name", report.name},
+                    {"architecture", nullptr},
+                    {"alpha", nullptr},
+                    {"n_pairs", report.pairs.size()},
+                    {"factor_bytes", factor_bytes(report)},
+                    {"ranks", ranks_json(report.pairs)},
+                    {"scales", scales_json(report.pairs)},
+                    {"invocation_tokens", report.invocation_tokens},
+                    {"invocation_text", invocation_text(report, base)},
+                    {"task_name", report.task_name},
+                    {"prompt_prefix", report.prompt_prefix},
+                    {"base_name", report.base_name},
+                    {"targets", targets_json(report)},
+                    {"notes", report.notes},
+                    {"problems", report.problems},
+                    {report.format == "gguf" ? "metadata" : "config", report.settings},
+                    {"fit", std::move(fit)}};
+  if (report.architecture) json["architecture"] = *report.architecture;
+  if (report.alpha) json["alpha"] = *report.alpha;
+  if (with_pairs) json["pairs"] = pairs_json(report);
+  return json;
+}
+
+}  // namespace patchbay

@@ -1,0 +1,165 @@
+#include "apps/inspect_model.h"
+
+#include <algorithm>
+#include <map>
+
+#include "apps/inspect_metadata.h"
+#include "apps/inspect_pairs.h"
+#include "base/error.h"
+#include "engine/loaded_model.h"
+
+namespace patchbay {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json rope_json(const RopeParams &rope) {
+  return {{"neox", rope.neox},
+          {"freq_base", readable(rope.freq_base)},
+          {"freq_scale", readable(rope.freq_scale)},
+          {"ext_factor", readable(rope.ext_factor)},
+          {"attn_factor", readable(rope.attn_factor)},
+          {"beta_fast", readable(rope.beta_fast)},
+          {"beta_slow", readable(rope.beta_slow)},
+          {"n_ctx_orig", rope.n_ctx_orig}};
+}
+
+ordered_json hparams_json(const HParams &hp) {
+  ordered_json json{{"n_vocab", hp.n_vocab},
+                    {"n_ctx_train", hp.n_ctx_train},
+                    {"n_embd", hp.n_embd},
+                    {"n_layer", hp.n_layer},
+                    {"n_head", hp.n_head},
+                    {"n_head_kv", hp.n_head_kv},
+                    {"n_embd_head", hp.n_embd_head},
+                    {"n_rot", hp.n_rot},
+                    {"n_ff", hp.n_ff},
+                    {"n_expert", hp.n_expert},
+                    {"n_expert_used", hp.n_expert_used},
+                    {"norm_rms_eps", readable(hp.norm_rms_eps)},
+                    {"n_swa", hp.n_swa},
+                    {"n_swa_layers", std::count(hp.swa.begin(), hp.swa.end(), true)},
+                    {"rope", rope_json(hp.rope)}};
+  if (hp.n_swa > 0) json["rope_swa"] = rope_json(hp.rope_swa);
+  return json;
+}
+
+ordered_json tensor_types_json(const GgufFile &file) {
+  struct Sum {
+    size_t n_tensors = 0;
+    size_t size_bytes = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const auto &tensor : file.tensors()) {
+    Sum &sum = sums[ggml_type_name(tensor.type)];
+    sum.n_tensors++;
+    sum.size_bytes += tensor.data.size();
+  }
+  ordered_json json = ordered_json::array();
+  for (const auto &[type, sum] : sums) {
+    json.push_back({{"type", type}, {"n_tensors", sum.n_tensors}, {"size_bytes", sum.size_bytes}});
+  }
+  return json;
+}
+
+void put_tensor_sums(const GgufFile &file, ordered_json &json) {
+  int64_t n_parameters = 0;
+  size_t size_bytes = 0;
+  for (const auto &tensor : file.tensors()) {
+    n_parameters += tensor.ne[0] * tensor.ne[1] * tensor.ne[2] * tensor.ne[3];
+    size_bytes += tensor.data.size();
+  }
+  json["n_parameters"] = n_parameters;
+  json["n_tensors"] = file.tensors().size();
+  json["tensor_bytes"] = size_bytes;
+  json["tensor_types"] = tensor_types_json(file);
+}
+
+ordered_json tokenizer_json(const GgufFile &file) {
+  const auto model = text_of(file, "tokenizer.ggml.model");
+  if (!model) return nullptr;
+  const auto pre = text_of(file, "tokenizer.ggml.pre");
+  const auto *tokens = file.find_entry("tokenizer.ggml.tokens");
+  return {{"model", *model},
+          {"pre", pre ? ordered_json(*pre) : ordered_json(nullptr)},
+          {"n_vocab", tokens == nullptr ? 0 : tokens->n_items}};
+}
+
+ordered_json uses_json(const std::vector<AdaptableUse> &uses) {
+  ordered_json json = ordered_json::array();
+  for (const auto &use : uses) {
+    json.push_back({{"name", use.name}, {"kind", to_string(use.kind)}, {"shape", use.ne}});
+  }
+  return json;
+}
+
+ordered_json adaptable_json(const std::vector<AdaptableUse> &uses, bool with_uses) {
+  std::vector<NamedUse> named;
+  std::map<std::string_view, size_t> n_by_kind;
+  for (const auto &use : uses) {
+    named.push_back({use.name, to_string(use.kind)});
+    n_by_kind[to_string(use.kind)]++;
+  }
+  ordered_json json{
+      {"n_uses", uses.size()}, {"n_by_kind", n_by_kind}, {"modules", modules_json(named)}};
+  if (with_uses) json["uses"] = uses_json(uses);
+  return json;
+}
+
+ordered_json tensors_json(const GgufFile &file) {
+  ordered_json json = ordered_json::array();
+  for (const auto &tensor : file.tensors()) {
+    const std::vector<int64_t> shape(tensor.ne.begin(), tensor.ne.begin() + tensor.n_dims);
+    json.push_back({{"name", tensor.name},
+                    {"type", ggml_type_name(tensor.type)},
+                    {"shape", shape},
+                    {"size_bytes", tensor.data.size()}});
+  }
+  return json;
+}
+
+/// What only the loader knows; the weights stay in the mapping.
+void put_loaded(const GgufFile &file, bool with_uses, ordered_json &json) {
+  json["supported"] = false;
+  json["problem"] = nullptr;
+  json["hyper_parameters"] = nullptr;
+  json["tied_head"] = nullptr;
+  json["adaptable"] = nullptr;
+  try {
+    const auto model = load_model(file.path(), {.repack = false});
+    json["supported"] = true;
+    json["hyper_parameters"] = hparams_json(model->hparams());
+    json["tied_head"] = model->info.tied_head;
+    json["adaptable"] = adaptable_json(model->info.uses, with_uses);
+  } catch (const LoadError &error) {
+    json["problem"] = error.what();
+  }
+}
+
+ordered_json or_null(const std::optional<std::string> &text) {
+  return text ? ordered_json(*text) : ordered_json(nullptr);
+}
+
+}  // namespace
+
+ordered_json model_json(const GgufFile &file, bool with_tensors) {
+  size_t size_bytes = 0;
+  for (const auto &shard : file.shards()) size_bytes += shard.bytes().size();
+  ordered_json json{{"kind", "model"},
+                    {"path", file.path()},
+                    {"format", "gguf"},
+                    {"version", file.version()},
+                    {"n_shards", file.shards().size()},
+                    {"size_bytes", size_bytes},
+                    {"type", or_null(text_of(file, "general.type"))},
+                    {"name", or_null(text_of(file, "general.name"))},
+                    {"architecture", or_null(text_of(file, "general.architecture"))}};
+  put_loaded(file, with_tensors, json);
+  put_tensor_sums(file, json);
+  json["tokenizer"] = tokenizer_json(file);
+  json["metadata"] = metadata_json(file);
+  if (with_tensors) json["tensors"] = tensors_json(file);
+  return json;
+}
+
+}  // namespace patchbay
