@@ -4,6 +4,12 @@ list(APPEND CMAKE_PREFIX_PATH ${patchbay_venv_ggml})
 
 # The version number matters: without one CMake takes the Python wrapper's config, whose rpath is broken.
 find_package(ggml 0.20 REQUIRED CONFIG)
+string(FIND "${ggml_DIR}" "${PROJECT_SOURCE_DIR}/.venv/" patchbay_ggml_in_venv)
+if(patchbay_ggml_in_venv EQUAL 0)
+  # The installed prefix has to run without this checkout, so it gets ggml as well.
+  install(DIRECTORY ${patchbay_venv_ggml}/lib/ DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          FILES_MATCHING PATTERN "libggml*.so.0" PATTERN "cmake" EXCLUDE)
+endif()
 find_package(Threads REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog REQUIRED)

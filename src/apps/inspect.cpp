@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "apps/commands.h"
 #include "apps/inspect_adapter.h"
@@ -25,7 +26,7 @@ std::optional<fs::path> peft_folder(const fs::path &path) {
     if (!fs::is_regular_file(path / k_config, ignored)) (void)load_adapter(path, BaseInfo{});
     return path;
   }
-  const auto folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  auto folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const bool is_part =
       path.filename() == k_config || path.filename() == "adapter_model.safetensors";
   if (is_part && fs::is_regular_file(folder / k_config, ignored)) return folder;

@@ -9,7 +9,7 @@ namespace {
 using nlohmann::ordered_json;
 
 void take_over(const Adapter &adapter, bool with_norms, AdapterReport &report) {
-  report.name = adapter.name;
+  report.problems.clear();
   report.notes = adapter.notes;
   report.pairs.clear();
   for (const auto &pair : adapter.pairs) report.pairs.push_back(report_pair(pair, with_norms));
@@ -56,6 +56,7 @@ ordered_json check_fit(const LoadedModel &base, bool with_norms, AdapterReport &
     fit["fits"] = true;
   } catch (const LoadError &error) {
     fit["error"] = error.what();
+    std::erase(report.problems, error.what());  // said once is enough
   }
   return fit;
 }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "apps/inspect_adapter.h"
@@ -52,12 +53,15 @@ std::vector<int64_t> dims(const GgufTensor &tensor) {
   return {tensor.ne.begin(), tensor.ne.begin() + tensor.n_dims};
 }
 
-PairReport report_halves(const std::string &target, const Halves &halves,
-                         std::optional<double> alpha, bool with_norms) {
+/// alpha / rank; without an alpha, or with 0, llama.cpp takes the factors as they are.
+double scale_of(double alpha, int64_t n_rank) {
+  return alpha == 0 || n_rank == 0 ? 1 : alpha / static_cast<double>(n_rank);
+}
+
+PairReport report_halves(const std::string &target, const Halves &halves, double alpha,
+                         bool with_norms) {
   const int64_t n_rank = halves.b->ne[0];
-  // Without alpha, or with 0, llama.cpp takes the factors as they are.
-  const double scale =
-      alpha.value_or(0) == 0 || n_rank == 0 ? 1 : *alpha / static_cast<double>(n_rank);
+  const double scale = scale_of(alpha, n_rank);
   return {.target = target,
           .kind = std::string(to_string(likely_kind(target, *halves.b))),
           .n_rank = n_rank,
@@ -94,7 +98,7 @@ HalvesByTarget sort_tensors(const GgufFile &file, std::vector<std::string> &prob
 void read_pairs(const GgufFile &file, bool with_norms, AdapterReport &report) {
   for (const auto &[target, halves] : sort_tensors(file, report.problems)) {
     if (halves.a != nullptr && halves.b != nullptr) {
-      report.pairs.push_back(report_halves(target, halves, report.alpha, with_norms));
+      report.pairs.push_back(report_halves(target, halves, report.alpha.value_or(0), with_norms));
     } else {
       report.problems.push_back(
           fmt::format("{} is missing one component, {}", target, halves.a ? "lora_b" : "lora_a"));

@@ -135,6 +135,13 @@ void read_pairs(const SafetensorsFile &file, const PeftConfig *config, bool with
                                      file.tensors().size(), first_five(others)));
 }
 
+/// A base that is in no adapter's way as long as only the config is read.
+BaseInfo any_base() {
+  BaseInfo base;
+  base.hparams.n_vocab = std::numeric_limits<int32_t>::max();
+  return base;
+}
+
 /// The checked config, as for a base of which nothing is known; nullopt, with the reason in the
 /// report, where every base would be refused.
 std::optional<PeftConfig> checked_config(const JsonFile &json, AdapterReport &report) {
@@ -143,10 +150,8 @@ std::optional<PeftConfig> checked_config(const JsonFile &json, AdapterReport &re
     report.notes.emplace_back("layer_replication is set; whether it fits depends on the base");
     return std::nullopt;
   }
-  BaseInfo any_base;
-  any_base.hparams.n_vocab = std::numeric_limits<int32_t>::max();
   try {
-    return read_peft_config(json.path(), any_base);
+    return read_peft_config(json.path(), any_base());
   } catch (const LoadError &error) {
     report.problems.emplace_back(error.what());
     return std::nullopt;
@@ -178,6 +183,14 @@ void read_config(const JsonFile &json, const std::optional<PeftConfig> &config,
   report.notes = config->notes;
 }
 
+SafetensorsFile open_weights(const fs::path &folder) {
+  const auto path = folder / "adapter_model.safetensors";
+  std::error_code ignored;
+  // The loader tells what lies there in its place.
+  if (!fs::exists(path, ignored)) (void)load_adapter(folder, any_base());
+  return SafetensorsFile::open(path);
+}
+
 }  // namespace
 
 AdapterReport read_peft_report(const fs::path &folder, bool with_norms) {
@@ -190,7 +203,7 @@ AdapterReport read_peft_report(const fs::path &folder, bool with_norms) {
                        .settings = set_options(json)};
   const auto config = checked_config(json, report);
   read_config(json, config, report);
-  const auto file = SafetensorsFile::open(folder / "adapter_model.safetensors");
+  const auto file = open_weights(folder);
   try {
     read_pairs(file, config ? &*config : nullptr, with_norms, report);
   } catch (const LoadError &error) {  // a pattern that takes too long to match

@@ -69,6 +69,10 @@ std::string terminal_text(std::string_view text, size_t max_chars) {
   return shown;
 }
 
+std::string count_text(uint64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
+}
+
 std::string bytes_text(size_t size_bytes) {
   constexpr double k_step = 1024;
   constexpr std::string_view k_units[] = {"KiB", "MiB", "GiB", "TiB"};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,9 @@ class TextTable {
 /// A string from a file on one line of a terminal: valid UTF-8, control characters spelled out, cut
 /// after `max_chars`.
 [[nodiscard]] std::string terminal_text(std::string_view text, size_t max_chars = 100);
+
+/// "1 pair", "2 pairs"
+[[nodiscard]] std::string count_text(uint64_t n, std::string_view noun);
 
 /// "1.5 MiB"
 [[nodiscard]] std::string bytes_text(size_t size_bytes);

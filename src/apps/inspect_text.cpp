@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "apps/inspect_table.h"
 
 namespace patchbay {
@@ -47,8 +49,8 @@ std::string counts_text(const ordered_json &counts, const char *key) {
   if (counts.empty()) return "-";
   std::string text;
   for (size_t i = 0; i < counts.size() && i < k_max_shown; ++i) {
-    text += fmt::format("{}{} ({} pairs)", i == 0 ? "" : ", ", number_text(counts[i].at(key)),
-                        counts[i].at("n_pairs").get<size_t>());
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", number_text(counts[i].at(key)),
+                        count_text(counts[i].at("n_pairs").get<size_t>(), "pair"));
   }
   if (counts.size() > k_max_shown) text += fmt::format(", {} more", counts.size() - k_max_shown);
   if (counts.size() == 1) return text;
@@ -79,7 +81,7 @@ std::string metadata_text(const ordered_json &metadata) {
   for (const auto &[key, entry] : metadata.items()) {
     const bool is_array = entry.contains("n_items");
     table.add({terminal_text(key), value_text(entry.at("type")),
-               is_array ? fmt::format("{} items", entry.at("n_items").get<uint64_t>())
+               is_array ? count_text(entry.at("n_items").get<uint64_t>(), "item")
                         : value_text(entry.at("value"))});
   }
   return table.text();
@@ -92,8 +94,7 @@ std::string modules_text(std::string title, const ordered_json &modules) {
     const auto n_targets = module.at("n_targets").get<size_t>();
     std::string where;
     if (!layers.empty()) {
-      where = fmt::format("{} layer{} ({})", layers.size(), layers.size() == 1 ? "" : "s",
-                          layers_text(layers));
+      where = fmt::format("{} ({})", count_text(layers.size(), "layer"), layers_text(layers));
     }
     if (n_targets > std::max<size_t>(layers.size(), 1)) {
       where += fmt::format(", {} targets", n_targets);
@@ -103,12 +104,15 @@ std::string modules_text(std::string title, const ordered_json &modules) {
   return table.text();
 }
 
+/// Paths and messages, which are of use only as a whole.
+std::string long_text(const ordered_json &text) {
+  constexpr size_t k_max_chars = 4000;
+  return terminal_text(text.get_ref<const std::string &>(), k_max_chars);
+}
+
 std::string list_text(const char *title, const ordered_json &lines) {
-  constexpr size_t k_max_chars = 1000;
   TextTable table(title, "l");
-  for (const auto &line : lines) {
-    table.add({terminal_text(line.get_ref<const std::string &>(), k_max_chars)});
-  }
+  for (const auto &line : lines) table.add({long_text(line)});
   return table.text();
 }
 
@@ -118,7 +122,7 @@ std::string size_text(const ordered_json &size_bytes) {
 
 std::string support_text(const ordered_json &report) {
   if (report.at("supported").get<bool>()) return "yes";
-  return "no: " + terminal_text(report.at("problem").get_ref<const std::string &>(), 1000);
+  return "no: " + long_text(report.at("problem"));
 }
 
 std::string tokenizer_text(const ordered_json &tokenizer) {
@@ -130,19 +134,18 @@ std::string tokenizer_text(const ordered_json &tokenizer) {
 std::string model_head(const ordered_json &report) {
   TextTable table("model", "ll");
   const auto &tied = report.at("tied_head");
-  table.add({"path", value_text(report.at("path"))});
-  table.add({"format",
-             fmt::format("GGUF v{}, {} file{}, {}", report.at("version").get<uint32_t>(),
-                         report.at("n_shards").get<size_t>(), report.at("n_shards") == 1 ? "" : "s",
-                         size_text(report.at("size_bytes")))});
+  table.add({"path", long_text(report.at("path"))});
+  table.add({"format", fmt::format("GGUF v{}, {}, {}", report.at("version").get<uint32_t>(),
+                                   count_text(report.at("n_shards").get<size_t>(), "file"),
+                                   size_text(report.at("size_bytes")))});
   table.add({"name", value_text(report.at("name"))});
   table.add({"architecture", value_text(report.at("architecture"))});
   table.add({"runs here", support_text(report)});
-  table.add(
-      {"parameters",
-       fmt::format("{:.1f} M in {} tensors, {}",
-                   static_cast<double>(report.at("n_parameters").get<int64_t>()) / 1e6,
-                   report.at("n_tensors").get<size_t>(), size_text(report.at("tensor_bytes")))});
+  table.add({"parameters",
+             fmt::format("{:.1f} M in {}, {}",
+                         static_cast<double>(report.at("n_parameters").get<int64_t>()) / 1e6,
+                         count_text(report.at("n_tensors").get<size_t>(), "tensor"),
+                         size_text(report.at("tensor_bytes")))});
   if (!tied.is_null()) table.add({"tied head", tied.get<bool>() ? "yes" : "no"});
   table.add({"tokenizer", tokenizer_text(report.at("tokenizer"))});
   return table.text();
@@ -152,7 +155,7 @@ std::string tensor_types_text(const ordered_json &types) {
   TextTable table("tensor types", "lrr");
   for (const auto &type : types) {
     table.add({value_text(type.at("type")),
-               fmt::format("{} tensors", type.at("n_tensors").get<size_t>()),
+               count_text(type.at("n_tensors").get<size_t>(), "tensor"),
                size_text(type.at("size_bytes"))});
   }
   return table.text();
@@ -198,21 +201,20 @@ std::string model_text(const ordered_json &report) {
 
 /// A line only where there is something to say.
 void add_unless_empty(TextTable &table, const char *label, const ordered_json &value) {
-  const bool empty = value.is_null() || value.empty() || value == "";
-  if (!empty) table.add({label, value_text(value)});
+  const bool empty_text = value.is_string() && value.get_ref<const std::string &>().empty();
+  if (!value.empty() && !empty_text) table.add({label, value_text(value)});
 }
 
 std::string fit_text(const ordered_json &fit) {
   if (fit.is_null()) return "not checked (--base MODEL does)";
-  const std::string base = value_text(fit.at("base"));
+  const std::string base = long_text(fit.at("base"));
   if (fit.at("fits").get<bool>()) return "fits " + base;
-  return fmt::format("does not fit {}: {}", base,
-                     terminal_text(fit.at("error").get_ref<const std::string &>(), 1000));
+  return fmt::format("does not fit {}: {}", base, long_text(fit.at("error")));
 }
 
 std::string adapter_head(const ordered_json &report) {
   TextTable table("adapter", "ll");
-  table.add({"path", value_text(report.at("path"))});
+  table.add({"path", long_text(report.at("path"))});
   table.add({"format", report.at("format") == "gguf" ? "GGUF" : "PEFT folder"});
   table.add({"name", value_text(report.at("name"))});
   add_unless_empty(table, "architecture", report.at("architecture"));

@@ -58,7 +58,9 @@ std::optional<LoraItem> parse_path(std::string_view text) {
 LoraItem parse_item(std::string_view text, bool strength_required) {
   if (text.empty()) throw std::invalid_argument("the list of adapters has an empty item");
   const size_t equals = text.find('=');
-  const bool named = equals != std::string_view::npos && !exists(text) && equals > 0;
+  const auto unnamed = parse_path(text);
+  const bool is_path = unnamed && exists(unnamed->path);
+  const bool named = equals != std::string_view::npos && equals > 0 && !is_path;
   const std::string_view rest = named ? text.substr(equals + 1) : text;
   // What neither exists nor ends in a strength is still a path: loading will say that it is not there.
   LoraItem item = parse_path(rest).value_or(LoraItem{.path = std::string(rest)});

@@ -50,7 +50,8 @@ class TensorTable {
     add({"output.weight", {n_embd, n_vocab, 1}, TensorRole::linear, false, &weight});
   }
 
-  [[nodiscard]] const std::vector<TensorSpec> &specs() const { return specs_; }
+  [[nodiscard]] const std::vector<TensorSpec> &specs() const & { return specs_; }
+  const std::vector<TensorSpec> &specs() && = delete;  // would dangle
 
  private:
   void add(TensorSpec spec) { specs_.push_back(std::move(spec)); }

@@ -57,7 +57,7 @@ class SentencePieceBpe {
   std::vector<int32_t> rank_;                             // [n_vocab], lower is merged sooner
   std::array<int32_t, 256> byte_token_{};                 // -1: none
   // Whether some piece has a blank mark behind another character. If not, words are merged one by
-  // one: the same tokens, and three times as fast, as the heap stays small.
+  // one: the same tokens from a heap that stays small.
   bool pieces_span_words_ = false;
   bool add_space_prefix_ = true;
   std::optional<int32_t> unk_;

@@ -18,9 +18,8 @@
 
 namespace patchbay {
 
-/// Longer texts are refused by encode: offsets are kept in 32 bits, and one blank may grow to three
-/// bytes.
-inline constexpr size_t k_max_text_bytes = size_t{1} << 29;
+/// Longer texts are refused by encode: merging one long word takes about 60 bytes per byte of it.
+inline constexpr size_t k_max_text_bytes = size_t{1} << 26;
 
 struct EncodeOptions {
   bool add_special = true;    ///< put BOS before and EOS behind, where the model asks for them
@@ -28,9 +27,10 @@ struct EncodeOptions {
 };
 
 struct DecodeOptions {
-  bool show_control = false;  ///< write control and unknown tokens too, as they are spelled
-  bool drop_space_prefix =
-      true;  ///< leave out the blank that encode put before the text; off for text that goes on
+  /// Write control and unknown tokens too, as they are spelled.
+  bool show_control = false;
+  /// Leave out the blank that encode put before the text; off for text that goes on.
+  bool drop_space_prefix = true;
 };
 
 /// Tokens with a meaning of their own; nullopt where the file names none.

@@ -1,0 +1,173 @@
+#include "engine/executor.h"
+
+#include <gmock/gmock.h>
+
+#include "engine/step_support.h"
+#include "lora/random_adapter.h"
+
+namespace patchbay {
+namespace {
+
+// F32 throughout; another batch size may sum in another order.
+constexpr float k_tolerance = 1e-4F;
+
+const std::vector<int32_t> k_tokens{5, 40, 2, 19, 33};
+const std::vector<int32_t> k_others{7, 7, 12};
+
+class ExecutorOf : public testing::TestWithParam<TinyModel> {
+ protected:
+  void SetUp() override {
+    model_ = load_tiny(GetParam(), dir_);
+    const auto &uses = model_->info.uses;
+    adapters_ = {make_random_adapter(uses, 2, 0.3F, 1), make_random_adapter(uses, 5, 0.3F, 2),
+                 make_random_adapter(std::span(uses).subspan(uses.size() / 2), 3, 0.3F, 3)};
+    executor_ = make_executor(model_, 64, adapters_);
+    for (const auto &adapter : adapters_) places_.push_back(place_of(*executor_, adapter));
+  }
+
+  [[nodiscard]] AdapterSet wearing(std::vector<std::pair<size_t, float>> parts) const {
+    std::vector<Worn> worn;
+    for (const auto &[i, strength] : parts) worn.push_back({places_[i], strength});
+    return canonical(worn);
+  }
+
+  void expect_equals_alone(std::span<const float> logits, size_t &first, const Stretch &stretch) const {
+    const size_t n = stretch.tokens.size() * model_->hparams().n_vocab;
+    EXPECT_LT(max_difference(logits.subspan(first, n), run_alone(model_, adapters_, stretch)), k_tolerance);
+    first += n;
+  }
+
+  TempDir dir_;
+  std::shared_ptr<const LoadedModel> model_;
+  std::vector<std::shared_ptr<const Adapter>> adapters_;
+  std::vector<int32_t> places_;
+  std::unique_ptr<Executor> executor_;
+};
+
+TEST_P(ExecutorOf, MixedBatchEqualsEachSequenceAlone) {
+  const std::vector<Stretch> mix{{.seq_id = 0, .tokens = k_tokens},
+                                 {.seq_id = 1, .tokens = k_tokens, .set = wearing({{0, 1}})},
+                                 {.seq_id = 2, .tokens = k_others, .set = wearing({{1, -0.5F}})},
+                                 {.seq_id = 3, .tokens = k_tokens, .set = wearing({{0, 0.5F}, {1, 2}, {2, 1}})},
+                                 {.seq_id = 4, .tokens = k_others, .set = wearing({{2, 1}})}};
+  const auto logits = run_step(*executor_, mix);
+  size_t first = 0;
+  for (const auto &stretch : mix) expect_equals_alone(logits, first, stretch);
+}
+
+TEST_P(ExecutorOf, RowsWithoutAdapterKeepTheBitsOfTheBaseInAMixedBatch) {
+  const std::vector<Stretch> base{{.seq_id = 0, .tokens = k_tokens}, {.seq_id = 1, .tokens = k_others}};
+  auto mixed = base;
+  mixed[1].set = wearing({{0, 1}, {2, -1}});
+  const auto fresh = make_executor(model_, 64, adapters_);
+  const auto alone = run_step(*fresh, base);
+  const auto together = run_step(*executor_, mixed);
+  const size_t n = k_tokens.size() * model_->hparams().n_vocab;
+  EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + static_cast<ptrdiff_t>(n), together.begin()));
+  EXPECT_GT(max_difference(std::span(alone).subspan(n), std::span(together).subspan(n)), 1e-3F);
+}
+
+TEST_P(ExecutorOf, ChunkedPrefillEqualsOneStep) {
+  const auto whole = run_alone(model_, adapters_, {.tokens = k_tokens, .set = wearing({{1, 1}})});
+  std::vector<float> chunks;
+  for (size_t i = 0; i < k_tokens.size(); ++i) {
+    const auto one = run_step(*executor_, {{.tokens = {k_tokens[i]},
+                                            .set = wearing({{1, 1}}),
+                                            .first_pos = static_cast<int32_t>(i)}});
+    chunks.insert(chunks.end(), one.begin(), one.end());
+  }
+  EXPECT_LT(max_difference(whole, chunks), k_tolerance);
+}
+
+TEST_P(ExecutorOf, AnotherAdapterInAStepOfTheSameShapeIsNotTakenForTheFirst) {
+  // Equal shapes run the same graph again; only the data differ.
+  for (const size_t i : {0UL, 1UL, 0UL}) {
+    executor_->release(0);
+    const Stretch stretch{.tokens = k_tokens, .set = wearing({{i, 1}})};
+    size_t first = 0;
+    expect_equals_alone(run_step(*executor_, {stretch}), first, stretch);
+  }
+}
+
+TEST_P(ExecutorOf, OnlyWantedLogitsComeBackAndTheyAreTheSame) {
+  StepPlan plan = plan_of({{.seq_id = 0, .tokens = k_tokens, .set = wearing({{0, 1}})},
+                           {.seq_id = 1, .tokens = k_others, .set = wearing({{1, 1}})}});
+  const auto fresh = make_executor(model_, 64, adapters_);
+  const auto all = fresh->run(plan);
+  ASSERT_TRUE(all);
+  const size_t n_vocab = model_->hparams().n_vocab;
+  const std::vector<size_t> wanted{1, 4, 7};
+  for (size_t row = 0; row < plan.rows.size(); ++row) plan.rows[row].wants_logits = std::ranges::count(wanted, row) > 0;
+  const auto some = executor_->run(plan);
+  ASSERT_TRUE(some);
+  ASSERT_EQ(some->size(), wanted.size() * n_vocab);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_LT(max_difference(some->subspan(i * n_vocab, n_vocab), all->subspan(wanted[i] * n_vocab, n_vocab)),
+              k_tolerance);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AllFamilies, ExecutorOf, testing::ValuesIn(all_tiny_models()),
+                         [](const auto &param) { return param.param.name; });
+
+TEST(Executor, AHundredAdaptersOnOneTokenFitTheGraph) {
+  const TempDir dir;
+  const auto model = load_tiny(tiny_mixtral(), dir);
+  std::vector<std::shared_ptr<const Adapter>> adapters;
+  std::vector<Worn> worn;
+  for (int32_t i = 0; i < 100; ++i) {
+    adapters.push_back(make_random_adapter(model->info.uses, 1 + i % 4, 0.01F, static_cast<uint64_t>(i)));
+    worn.push_back({i, 1});
+  }
+  const auto executor = make_executor(model, 64, adapters);
+  const auto logits = run_step(*executor, {{.tokens = k_tokens, .set = canonical(worn)}});
+  EXPECT_GT(max_difference(logits, run_alone(model, {}, {.tokens = k_tokens})), 1e-3F);
+}
+
+TEST(Executor, AStepThatDoesNotFitChangesNothing) {
+  const TempDir dir;
+  const auto executor = make_executor(load_tiny(tiny_llama(), dir), 8);
+  const auto before = run_step(*executor, {{.tokens = k_tokens}});
+  const auto refused = executor->run(plan_of({{.seq_id = 1, .tokens = k_tokens}}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::context_overflow);
+  EXPECT_EQ(executor->cells().n_free(), 8 - k_tokens.size());
+  executor->release(0);
+  EXPECT_EQ(run_step(*executor, {{.tokens = k_tokens}}), before);
+}
+
+TEST(Executor, RowsThatNameNothingAreRefused) {
+  const TempDir dir;
+  const auto executor = make_executor(load_tiny(tiny_llama(), dir));
+  const std::vector<StepPlan> wrong{
+      {},
+      plan_of({{.tokens = {-1}}}),
+      plan_of({{.tokens = {48}}}),
+      plan_of({{.tokens = {1}, .set = {{0, 1.0F}}}}),
+      {.rows = {{.token = 1, .i_set = 3}}, .sets = {{}}},
+  };
+  for (const auto &plan : wrong) {
+    const auto refused = executor->run(plan);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+    EXPECT_EQ(executor->cells().n_free(), executor->cells().n_cells());
+  }
+}
+
+TEST(Executor, RepackedWeightsGiveThePlainResultWithAndWithoutAdapters) {
+  const TempDir dir;
+  for (TinyModel tiny : {tiny_llama(), tiny_mixtral()}) {
+    tiny.type = GGML_TYPE_Q4_0;
+    const auto plain = load_tiny(tiny, dir, {.repack = false});
+    const auto packed = load_tiny(tiny, dir, {.repack = true});
+    if (packed->store->n_repacked() == 0) GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
+    const auto adapter = make_random_adapter(plain->info.uses, 4, 0.3F, 5);
+    for (const AdapterSet &set : {AdapterSet{}, AdapterSet{{0, 1.0F}}}) {
+      const Stretch stretch{.tokens = k_tokens, .set = set};
+      EXPECT_LT(max_difference(run_alone(plain, {adapter}, stretch), run_alone(packed, {adapter}, stretch)), 5e-2F);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace patchbay

@@ -1,0 +1,139 @@
+#include "engine/sampler.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace patchbay {
+namespace {
+
+constexpr float k_inf = std::numeric_limits<float>::infinity();
+
+/// Everything off but the temperature.
+SamplingParams plain(float temperature) {
+  return {.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0};
+}
+
+std::map<int32_t, double> frequencies(const SamplingParams &params, const std::vector<float> &logits) {
+  constexpr int k_draws = 20000;
+  Sampler sampler(params);
+  std::map<int32_t, double> part;
+  for (int i = 0; i < k_draws; ++i) part[sampler.sample(logits)] += 1.0 / k_draws;
+  return part;
+}
+
+TEST(Sampler, TemperatureZeroTakesTheBestAndOfEqualsTheFirst) {
+  Sampler sampler(plain(0));
+  EXPECT_EQ(sampler.sample(std::vector<float>{1, 3, 2}), 1);
+  EXPECT_EQ(sampler.sample(std::vector<float>{1, 3, 3}), 1);
+}
+
+TEST(Sampler, DrawsWithTheProbabilitiesOfTheSoftmax) {
+  const auto part = frequencies(plain(1), {std::log(0.6F), std::log(0.3F), std::log(0.1F)});
+  EXPECT_NEAR(part.at(0), 0.6, 0.02);
+  EXPECT_NEAR(part.at(1), 0.3, 0.02);
+  EXPECT_NEAR(part.at(2), 0.1, 0.02);
+}
+
+TEST(Sampler, TemperatureSharpensAndFlattens) {
+  const std::vector<float> logits{std::log(0.8F), std::log(0.2F)};
+  EXPECT_NEAR(frequencies(plain(0.5F), logits).at(0), 0.64 / 0.68, 0.02);
+  EXPECT_NEAR(frequencies(plain(2), logits).at(0), 2.0 / 3, 0.02);
+}
+
+TEST(Sampler, TopKTopPAndMinPCutTheTail) {
+  const std::vector<float> logits{std::log(0.5F), std::log(0.3F), std::log(0.15F), std::log(0.05F)};
+  auto params = plain(1);
+  params.top_k = 2;
+  EXPECT_NEAR(frequencies(params, logits).at(0), 0.5 / 0.8, 0.02);
+  params = plain(1);
+  params.top_p = 0.6F;  // the token that reaches it stays
+  EXPECT_EQ(frequencies(params, logits).size(), 2U);
+  params = plain(1);
+  params.min_p = 0.25F;
+  EXPECT_EQ(frequencies(params, logits).size(), 3U);
+  params.top_p = 0;
+  EXPECT_EQ(frequencies(params, logits).size(), 1U);
+}
+
+TEST(Sampler, PenaltiesLowerWhatHasOccurred) {
+  auto params = plain(0);
+  params.repeat_penalty = 2;
+  Sampler repeat(params);
+  repeat.accept(1);
+  EXPECT_EQ(repeat.sample(std::vector<float>{2, 3, 0}), 0);     // 3 / 2 < 2
+  EXPECT_EQ(repeat.sample(std::vector<float>{-5, -3, -9}), 0);  // -3 * 2 < -5
+
+  params = plain(0);
+  params.frequency_penalty = 1;
+  Sampler frequency(params);
+  for (const int32_t token : {1, 1, 0}) frequency.accept(token);
+  EXPECT_EQ(frequency.sample(std::vector<float>{2, 2.5F, 0}), 0);  // 2 - 1 > 2.5 - 2
+
+  params.n_penalty_last = 1;  // only the last token, 0, is looked at
+  Sampler recent(params);
+  for (const int32_t token : {1, 1, 0}) recent.accept(token);
+  EXPECT_EQ(recent.sample(std::vector<float>{2, 2.5F, 0}), 1);
+
+  params = plain(0);
+  params.presence_penalty = 1;
+  Sampler presence(params);
+  for (const int32_t token : {1, 1, 1}) presence.accept(token);
+  EXPECT_EQ(presence.sample(std::vector<float>{2, 3.5F, 0}), 1);
+}
+
+TEST(Sampler, LogitBiasPromotesAndForbids) {
+  auto params = plain(0);
+  params.logit_bias = {{2, 10}, {1, -k_inf}};
+  EXPECT_EQ(Sampler(params).sample(std::vector<float>{1, 3, 2}), 2);
+  params.logit_bias = {{1, -k_inf}};
+  EXPECT_EQ(Sampler(params).sample(std::vector<float>{1, 3, 2}), 2);
+}
+
+TEST(Sampler, NumbersThatAreNotFiniteAreNeverDrawn) {
+  Sampler sampler(plain(1));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(sampler.sample(std::vector<float>{nan, k_inf, 0.5F, -k_inf}), 2);
+  EXPECT_EQ(sampler.sample(std::vector<float>{nan, nan}), 0);
+}
+
+TEST(Sampler, TheSameSeedGivesTheSameTokens) {
+  auto params = plain(1);
+  std::vector<float> logits(50, 0);
+  params.seed = 42;
+  Sampler one(params);
+  Sampler same(params);
+  params.seed = 43;
+  Sampler other(params);
+  std::vector<int32_t> a;
+  std::vector<int32_t> b;
+  std::vector<int32_t> c;
+  for (int i = 0; i < 20; ++i) {
+    a.push_back(one.sample(logits));
+    b.push_back(same.sample(logits));
+    c.push_back(other.sample(logits));
+  }
+  EXPECT_EQ(a, b);
+  EXPECT_NE(a, c);
+}
+
+TEST(CheckSampling, NamesTheParameterThatIsOutOfRange) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::pair<SamplingParams, std::string>> wrong{
+      {{.temperature = -1}, "temperature"},      {{.temperature = nan}, "temperature"},
+      {{.top_p = 1.5F}, "top_p"},                {{.min_p = -0.1F}, "min_p"},
+      {{.repeat_penalty = 0}, "repeat_penalty"}, {{.presence_penalty = k_inf}, "presence_penalty"},
+      {{.logit_bias = {{9, 1}}}, "logit_bias"},  {{.logit_bias = {{1, nan}}}, "logit_bias"},
+      {{.logit_bias = {{-1, 1}}}, "logit_bias"}, {{.frequency_penalty = nan}, "frequency_penalty"}};
+  for (const auto &[params, name] : wrong) {
+    const auto checked = check_sampling(params, 9);
+    ASSERT_FALSE(checked) << name;
+    EXPECT_THAT(checked.error().message, testing::HasSubstr(name));
+  }
+  EXPECT_TRUE(check_sampling({.logit_bias = {{8, -k_inf}}}, 9));
+}
+
+}  // namespace
+}  // namespace patchbay
