@@ -27,7 +27,8 @@ struct Error {
 };
 
 /// A file or the machine is wrong (model or adapter loading, start-up).
-/// The message reads "<path>: <item> <problem>: want <wanted>, found <found> (<hint>)"; parts left empty are left out.
+/// The message reads "<path>: <item> <problem>: want <wanted>, found <found> (<hint>)"; parts left
+/// empty are left out.
 class LoadError : public std::runtime_error {
  public:
   struct Parts {

@@ -15,7 +15,8 @@ struct Adapter;
 struct LoadedModel;
 
 struct ModelOptions {
-  bool repack = true;  ///< copy weights into faster CPU layouts where they pay; off: everything stays mapped
+  bool repack =
+      true;  ///< copy weights into faster CPU layouts where they pay; off: everything stays mapped
   /// Called with bytes done and bytes in all while weights are copied, from the loading thread.
   std::function<void(size_t done_bytes, size_t all_bytes)> progress;
 };
@@ -27,11 +28,14 @@ class Model {
   [[nodiscard]] static std::shared_ptr<const Model> load(const std::filesystem::path &path,
                                                          const ModelOptions &options = {});
 
-  /// A GGUF adapter file or a PEFT folder, checked against this model. Throws LoadError; never loads half an adapter.
-  [[nodiscard]] std::shared_ptr<const Adapter> load_adapter(const std::filesystem::path &path) const;
+  /// A GGUF adapter file or a PEFT folder, checked against this model. Throws LoadError; never
+  /// loads half an adapter.
+  [[nodiscard]] std::shared_ptr<const Adapter> load_adapter(
+      const std::filesystem::path &path) const;
 
   [[nodiscard]] bool has_tokenizer() const;
-  /// Token ids as the model's own tokenizer gives them, special tokens in the text included. Empty without a tokenizer.
+  /// Token ids as the model's own tokenizer gives them, special tokens in the text included. Empty
+  /// without a tokenizer.
   [[nodiscard]] std::vector<int32_t> tokenize(std::string_view text, bool add_special = true) const;
   [[nodiscard]] std::string detokenize(const std::vector<int32_t> &tokens) const;
 

@@ -15,9 +15,9 @@ namespace patchbay {
 enum class CacheType { f16, f32 };
 
 struct SessionOptions {
-  uint32_t n_ctx = 0;     ///< tokens that the KV cache holds; 0: the model's context, at most 4096
-  uint32_t n_ubatch = 256;///< prompt tokens per step
-  uint32_t n_threads = 0; ///< 0: one per core
+  uint32_t n_ctx = 0;  ///< tokens that the KV cache holds; 0: the model's context, at most 4096
+  uint32_t n_ubatch = 256;  ///< prompt tokens per step
+  uint32_t n_threads = 0;   ///< 0: one per core
   CacheType cache_type = CacheType::f16;
 };
 
@@ -29,10 +29,11 @@ struct WornAdapter {
 
 struct GenerateOptions {
   std::vector<WornAdapter> adapters;
-  int32_t n_predict = 128;        ///< tokens at most; -1: until the context is full
+  int32_t n_predict = 128;  ///< tokens at most; -1: until the context is full
   SamplingParams sampling;
-  std::vector<std::string> stop;  ///< generation ends before the first of these; they are never emitted
-  bool ignore_eos = false;        ///< end-of-generation tokens are never drawn
+  std::vector<std::string>
+      stop;                 ///< generation ends before the first of these; they are never emitted
+  bool ignore_eos = false;  ///< end-of-generation tokens are never drawn
 };
 
 enum class StopReason { eos, stop, length, context, cancelled };
@@ -46,12 +47,13 @@ struct GenerateResult {
   uint32_t n_tokens_prompt = 0;
   double prompt_ms = 0;  ///< prompt to first logits
   double decode_ms = 0;  ///< all later steps
-  /// For each adapter of the options: the first prompt token that wears it; -1 when it is an aLoRA whose invocation
-  /// tokens are not in the prompt, or its strength is 0.
+  /// For each adapter of the options: the first prompt token that wears it; -1 when it is an aLoRA
+  /// whose invocation tokens are not in the prompt, or its strength is 0.
   std::vector<int32_t> active_from;
 };
 
-/// Receives text as it is generated, always whole UTF-8 characters; returning false ends the generation.
+/// Receives text as it is generated, always whole UTF-8 characters; returning false ends the
+/// generation.
 using TextCallback = std::function<bool(std::string_view text)>;
 
 /// One model, one KV cache, one request after the other. Not for use from two threads at once.
@@ -63,17 +65,20 @@ class Session {
   Session &operator=(Session &&) noexcept;
   ~Session();
 
-  /// Makes adapters resident beforehand; generate() does it for those it does not know. Throws LoadError.
+  /// Makes adapters resident beforehand; generate() does it for those it does not know. Throws
+  /// LoadError.
   void add_adapter(std::shared_ptr<const Adapter> adapter);
 
-  /// Generates from text (with the model's BOS rule) or from token ids. Throws std::invalid_argument for what a caller can
-  /// get wrong: no tokenizer, ids outside the vocabulary, an empty or too long prompt, strengths or sampling parameters
-  /// that are not finite.
-  GenerateResult generate(std::string_view prompt, const GenerateOptions &options = {}, const TextCallback &on_text = {});
+  /// Generates from text (with the model's BOS rule) or from token ids. Throws
+  /// std::invalid_argument for what a caller can get wrong: no tokenizer, ids outside the
+  /// vocabulary, an empty or too long prompt, strengths or sampling parameters that are not finite.
+  GenerateResult generate(std::string_view prompt, const GenerateOptions &options = {},
+                          const TextCallback &on_text = {});
   GenerateResult generate(const std::vector<int32_t> &prompt, const GenerateOptions &options = {},
                           const TextCallback &on_text = {});
 
-  /// Logits of every token of `tokens`: F32 [n_vocab, n_tokens] in ggml order. Throws as generate() does.
+  /// Logits of every token of `tokens`: F32 [n_vocab, n_tokens] in ggml order. Throws as generate()
+  /// does.
   [[nodiscard]] std::vector<float> logits(const std::vector<int32_t> &tokens,
                                           const std::vector<WornAdapter> &adapters = {});
 

@@ -20,18 +20,23 @@ struct Speeds {
   double decode_tokens_per_s = 0;
 };
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 void run_or_throw(Executor &executor, const StepPlan &plan) {
   const auto logits = executor.run(plan);
   if (!logits) throw std::runtime_error(logits.error().message);
 }
 
-/// The adapters of --lora and the random ones; on linear and expert weights, as fine-tunes have them.
+/// The adapters of --lora and the random ones; on linear and expert weights, as fine-tunes have
+/// them.
 std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const Model &model) {
   std::vector<WornAdapter> adapters = open_adapters(model, arguments.model.loras);
   std::vector<AdaptableUse> uses = model.loaded()->info.uses;
-  std::erase_if(uses, [](const AdaptableUse &use) { return use.kind == UseKind::embed || use.name == "output.weight"; });
+  std::erase_if(uses, [](const AdaptableUse &use) {
+    return use.kind == UseKind::embed || use.name == "output.weight";
+  });
   constexpr float k_size = 0.01F;
   for (uint32_t i = 0; i < arguments.n_adapters; ++i) {
     adapters.push_back({make_random_adapter(uses, arguments.n_rank, k_size, i), 1});
@@ -40,11 +45,13 @@ std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const M
 }
 
 /// Stream i wears adapter i modulo their number; without adapters, none.
-std::vector<AdapterSet> deal(const std::vector<WornAdapter> &adapters, const Executor &executor, uint32_t n_streams) {
+std::vector<AdapterSet> deal(const std::vector<WornAdapter> &adapters, const Executor &executor,
+                             uint32_t n_streams) {
   std::vector<AdapterSet> sets(n_streams);
   for (uint32_t i = 0; i < n_streams && !adapters.empty(); ++i) {
     const auto &[adapter, strength] = adapters[i % adapters.size()];
-    const auto place = std::ranges::find(executor.adapters(), adapter) - executor.adapters().begin();
+    const auto place =
+        std::ranges::find(executor.adapters(), adapter) - executor.adapters().begin();
     sets[i] = canonical(std::array{Worn{static_cast<int32_t>(place), strength}});
   }
   return sets;
@@ -66,7 +73,8 @@ class Bench {
  private:
   [[nodiscard]] StepRow row(int32_t seq_id, uint32_t pos, bool wants_logits) const {
     const uint32_t n_vocab = executor_.model().hparams().n_vocab;
-    const auto token = static_cast<int32_t>((pos * 7919U + static_cast<uint32_t>(seq_id) * 104729U + 1U) % n_vocab);
+    const auto token = static_cast<int32_t>(
+        (pos * 7919U + static_cast<uint32_t>(seq_id) * 104729U + 1U) % n_vocab);
     return {.token = token,
             .place = {seq_id, static_cast<int32_t>(pos)},
             .i_set = static_cast<uint32_t>(seq_id),
@@ -96,7 +104,8 @@ class Bench {
     const auto start = Clock::now();
     for (uint32_t pos = 0; pos < arguments_.n_gen; ++pos) {
       StepPlan plan{.sets = sets_};
-      for (int32_t seq_id = 0; seq_id < n_streams; ++seq_id) plan.rows.push_back(row(seq_id, pos, true));
+      for (int32_t seq_id = 0; seq_id < n_streams; ++seq_id)
+        plan.rows.push_back(row(seq_id, pos, true));
       run_or_throw(executor_, plan);
     }
     const double seconds = seconds_since(start);
@@ -125,8 +134,8 @@ Speeds median_of(const std::vector<Speeds> &runs) {
   return {median(prefill), median(decode)};
 }
 
-void print(const BenchArguments &arguments, uint32_t n_threads, size_t n_adapters, size_t pool_bytes,
-           const Speeds &speeds) {
+void print(const BenchArguments &arguments, uint32_t n_threads, size_t n_adapters,
+           size_t pool_bytes, const Speeds &speeds) {
   if (arguments.json) {
     const nlohmann::ordered_json json{{"n_prompt", arguments.n_prompt},
                                       {"n_gen", arguments.n_gen},
@@ -140,11 +149,12 @@ void print(const BenchArguments &arguments, uint32_t n_threads, size_t n_adapter
     fmt::print("{}\n", json.dump());
     return;
   }
-  fmt::print("prefill {:>5} tokens              {:>8.1f} tokens/s\n", arguments.n_prompt, speeds.prefill_tokens_per_s);
-  fmt::print("decode  {:>5} tokens x {:>3} streams {:>8.1f} tokens/s\n", arguments.n_gen, arguments.n_streams,
-             speeds.decode_tokens_per_s);
-  fmt::print("{} thread(s), {} adapter(s), {:.1f} MB of adapters, median of {}\n", n_threads, n_adapters,
-             static_cast<double>(pool_bytes) / 1e6, arguments.n_repeat);
+  fmt::print("prefill {:>5} tokens              {:>8.1f} tokens/s\n", arguments.n_prompt,
+             speeds.prefill_tokens_per_s);
+  fmt::print("decode  {:>5} tokens x {:>3} streams {:>8.1f} tokens/s\n", arguments.n_gen,
+             arguments.n_streams, speeds.decode_tokens_per_s);
+  fmt::print("{} thread(s), {} adapter(s), {:.1f} MB of adapters, median of {}\n", n_threads,
+             n_adapters, static_cast<double>(pool_bytes) / 1e6, arguments.n_repeat);
 }
 
 }  // namespace
@@ -153,11 +163,13 @@ int bench(const BenchArguments &arguments) {
   const auto model = open_model(arguments.model);
   const auto worn = bench_adapters(arguments, *model);
   const SessionOptions &session = arguments.model.session;
-  const uint32_t n_threads = session.n_threads > 0 ? session.n_threads : std::max(1U, std::thread::hardware_concurrency());
-  Executor executor(model->loaded(),
-                    {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
-                     .cache_type = session.cache_type == CacheType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16,
-                     .n_threads = n_threads});
+  const uint32_t n_threads =
+      session.n_threads > 0 ? session.n_threads : std::max(1U, std::thread::hardware_concurrency());
+  Executor executor(
+      model->loaded(),
+      {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
+       .cache_type = session.cache_type == CacheType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16,
+       .n_threads = n_threads});
   std::vector<std::shared_ptr<const Adapter>> adapters;
   for (const auto &[adapter, strength] : worn) adapters.push_back(adapter);
   executor.set_adapters(std::move(adapters));

@@ -5,23 +5,22 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
-#include <iostream>
 #include <limits>
 
 #include "apps/commands.h"
+#include "apps/input_text.h"
 #include "base/log.h"
 
 namespace patchbay {
 namespace {
 
-/// All of `text` as a number of type T within [low, high]; CLI11's own conversions let -1 and 2^64 through for unsigned
-/// types and nan for floats.
+/// All of `text` as a number of type T within [low, high]; CLI11's own conversions let -1 and 2^64
+/// through for unsigned types and nan for floats.
 template <class T>
 T parse_number(const std::string &text, T low, T high) {
   T value{};
-  const char *begin = text.data() + (text.starts_with('+') ? 1 : 0);
+  const bool has_plus = text.starts_with('+') && !text.starts_with("+-");
+  const char *begin = text.data() + (has_plus ? 1 : 0);
   const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (!whole || !(value >= low && value <= high)) {
@@ -30,11 +29,35 @@ T parse_number(const std::string &text, T low, T high) {
   return value;
 }
 
+/// The same for an option, which the error names.
 template <class T>
-CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T high, const std::string &what) {
+T parse_named_number(const std::string &names, const std::string &text, T low, T high) {
+  try {
+    return parse_number<T>(text, low, high);
+  } catch (const CLI::ValidationError &error) {
+    throw CLI::ValidationError(names, error.what());
+  }
+}
+
+/// For an option that names a file: "" is a shell variable that was not set, not the default.
+std::string check_not_empty(const std::string &text) { return text.empty() ? "names no file" : ""; }
+
+CacheType parse_cache_type(const std::string &text) {
+  if (text == "f16") return CacheType::f16;
+  if (text == "f32") return CacheType::f32;
+  throw CLI::ValidationError("--cache-type", fmt::format("'{}' is neither f16 nor f32", text));
+}
+
+template <class T>
+CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T high,
+                    const std::string &what) {
   return app
       .add_option_function<std::string>(
-          names, [&target, low, high](const std::string &text) { target = parse_number<T>(text, low, high); }, what)
+          names,
+          [&target, names, low, high](const std::string &text) {
+            target = parse_named_number<T>(names, text, low, high);
+          },
+          what)
       ->type_name("N")
       ->default_str(fmt::format("{}", target))
       ->run_callback_for_default(false);
@@ -44,15 +67,19 @@ constexpr uint32_t k_max_ctx = 1U << 26;
 constexpr float k_huge = 1e6F;
 
 void add_model_options(CLI::App &app, ModelArguments &arguments) {
-  app.add_option("-m,--model", arguments.model, "base model, a GGUF file; without it the default model")->type_name("FILE");
-  const auto add_list = [&arguments](const std::vector<std::string> &lists, bool strength_required) {
+  app.add_option("-m,--model", arguments.model,
+                 "base model, a GGUF file; without it the default model")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  const auto add_list = [&arguments](const std::vector<std::string> &lists,
+                                     bool strength_required) {
     try {
       for (const auto &list : lists) {
         const auto items = parse_lora_list(list, strength_required);
         arguments.loras.insert(arguments.loras.end(), items.begin(), items.end());
       }
     } catch (const std::invalid_argument &error) {
-      throw CLI::ValidationError(error.what());
+      throw CLI::ValidationError(strength_required ? "--lora-scaled" : "--lora", error.what());
     }
   };
   app.add_option_function<std::vector<std::string>>(
@@ -62,34 +89,46 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_size(1)
       ->allow_extra_args(false);
   app.add_option_function<std::vector<std::string>>(
-         "--lora-scaled", [add_list](const std::vector<std::string> &lists) { add_list(lists, true); },
+         "--lora-scaled",
+         [add_list](const std::vector<std::string> &lists) { add_list(lists, true); },
          "the same with the strength required, PATH:STRENGTH")
       ->type_name("LIST")
       ->type_size(1)
       ->allow_extra_args(false);
-  number(app, "-c,--ctx-size", arguments.session.n_ctx, 1U, k_max_ctx, "tokens that the KV cache holds")
+  number(app, "-c,--ctx-size", arguments.session.n_ctx, 1U, k_max_ctx,
+         "tokens that the KV cache holds")
       ->default_str("as needed");
-  number(app, "--ubatch-size,--ubatch", arguments.session.n_ubatch, 1U, 1U << 16U, "prompt tokens per step");
-  number(app, "-t,--threads", arguments.session.n_threads, 1U, 512U, "compute threads")->default_str("one per core");
-  app.add_option("--cache-type", arguments.session.cache_type, "number type of the KV cache: f16 or f32")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, CacheType>{{"f16", CacheType::f16}, {"f32", CacheType::f32}})
-                      .description(""))
+  number(app, "--ubatch-size,--ubatch", arguments.session.n_ubatch, 1U, 1U << 16U,
+         "prompt tokens per step");
+  number(app, "-t,--threads", arguments.session.n_threads, 1U, 512U, "compute threads")
+      ->default_str("one per core");
+  app.add_option_function<std::string>(
+         "--cache-type",
+         [&arguments](const std::string &text) {
+           arguments.session.cache_type = parse_cache_type(text);
+         },
+         "number type of the KV cache: f16 or f32")
       ->type_name("TYPE")
       ->default_str("f16");
-  app.add_flag("!--no-repack", arguments.repack, "keep weights as the file has them, mapped, instead of faster copies");
+  app.add_flag("!--no-repack", arguments.repack,
+               "keep weights as the file has them, mapped, instead of faster copies");
 }
 
 void add_logit_bias(CLI::App &app, SamplingParams &sampling) {
+  const std::string names = "--logit-bias";
   app.add_option_function<std::vector<std::string>>(
-         "--logit-bias",
-         [&sampling](const std::vector<std::string> &items) {
+         names,
+         [&sampling, names](const std::vector<std::string> &items) {
            for (const auto &item : items) {
              const size_t equals = item.find('=');
-             if (equals == std::string::npos) throw CLI::ValidationError(fmt::format("'{}' is not TOKEN=BIAS", item));
-             const auto token = parse_number<int32_t>(item.substr(0, equals), 0, std::numeric_limits<int32_t>::max());
+             if (equals == std::string::npos)
+               throw CLI::ValidationError(names, fmt::format("'{}' is not TOKEN=BIAS", item));
+             const auto token = parse_named_number<int32_t>(names, item.substr(0, equals), 0,
+                                                            std::numeric_limits<int32_t>::max());
              const std::string bias = item.substr(equals + 1);
-             sampling.logit_bias.emplace_back(token, bias == "-inf" ? -std::numeric_limits<float>::infinity()
-                                                                    : parse_number<float>(bias, -k_huge, k_huge));
+             sampling.logit_bias.emplace_back(
+                 token, bias == "-inf" ? -std::numeric_limits<float>::infinity()
+                                       : parse_named_number<float>(names, bias, -k_huge, k_huge));
            }
          },
          "adds BIAS to the logit of token id TOKEN; -inf forbids it; repeatable")
@@ -100,20 +139,28 @@ void add_logit_bias(CLI::App &app, SamplingParams &sampling) {
 
 void add_sampling_options(CLI::App &app, RunArguments &arguments) {
   SamplingParams &sampling = arguments.generate.sampling;
-  number(app, "--temp,--temperature", sampling.temperature, 0.0F, k_huge, "temperature; 0 takes the best token");
-  number(app, "--top-k", sampling.top_k, 0, std::numeric_limits<int32_t>::max(), "keep the K best tokens; 0: all");
-  number(app, "--top-p", sampling.top_p, 0.0F, 1.0F, "keep the best tokens up to this probability; 1: all");
-  number(app, "--min-p", sampling.min_p, 0.0F, 1.0F, "drop tokens less likely than this part of the best; 0: none");
-  number(app, "--repeat-penalty", sampling.repeat_penalty, 1 / k_huge, k_huge, "divides logits of recent tokens; 1: off");
-  number(app, "--presence-penalty", sampling.presence_penalty, -k_huge, k_huge, "lowers logits of recent tokens");
-  number(app, "--frequency-penalty", sampling.frequency_penalty, -k_huge, k_huge, "the same per occurrence");
+  number(app, "--temp,--temperature", sampling.temperature, 0.0F, k_huge,
+         "temperature; 0 takes the best token");
+  number(app, "--top-k", sampling.top_k, 0, std::numeric_limits<int32_t>::max(),
+         "keep the K best tokens; 0: all");
+  number(app, "--top-p", sampling.top_p, 0.0F, 1.0F,
+         "keep the best tokens up to this probability; 1: all");
+  number(app, "--min-p", sampling.min_p, 0.0F, 1.0F,
+         "drop tokens less likely than this part of the best; 0: none");
+  number(app, "--repeat-penalty", sampling.repeat_penalty, 1 / k_huge, k_huge,
+         "divides logits of recent tokens; 1: off");
+  number(app, "--presence-penalty", sampling.presence_penalty, -k_huge, k_huge,
+         "lowers logits of recent tokens");
+  number(app, "--frequency-penalty", sampling.frequency_penalty, -k_huge, k_huge,
+         "the same per occurrence");
   number(app, "--repeat-last-n", sampling.n_penalty_last, -1, std::numeric_limits<int32_t>::max(),
          "tokens that the penalties look back at; -1: all");
   add_logit_bias(app, sampling);
   app.add_option_function<std::string>(
          "-s,--seed",
          [&arguments](const std::string &text) {
-           arguments.seed = parse_number<uint64_t>(text, 0, std::numeric_limits<uint64_t>::max());
+           arguments.seed = parse_named_number<uint64_t>("-s,--seed", text, 0,
+                                                         std::numeric_limits<uint64_t>::max());
          },
          "random seed")
       ->type_name("N")
@@ -124,64 +171,75 @@ std::vector<int32_t> parse_tokens(const std::string &list) {
   std::vector<int32_t> tokens;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
-    tokens.push_back(parse_number<int32_t>(list.substr(begin, end - begin), 0, std::numeric_limits<int32_t>::max()));
+    tokens.push_back(parse_named_number<int32_t>("--tokens", list.substr(begin, end - begin), 0,
+                                                 std::numeric_limits<int32_t>::max()));
     begin = end + 1;
   }
   return tokens;
-}
-
-std::string read_text(const std::string &path) {
-  if (path == "-") return {std::istreambuf_iterator<char>(std::cin), {}};
-  std::ifstream in(path, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!in || in.bad()) throw CLI::ValidationError(fmt::format("'{}' cannot be read", path));
-  return text;
 }
 
 void add_run(CLI::App &app, RunArguments &arguments) {
   CLI::App *run_app = app.add_subcommand("run", "generate text from a prompt, with any adapters");
   add_model_options(*run_app, arguments.model);
   auto *input = run_app->add_option_group("input", "exactly one");
-  input->add_option("-p,--prompt", arguments.prompt, "prompt; special tokens may be written out")->type_name("TEXT");
+  input->add_option("-p,--prompt", arguments.prompt, "prompt; special tokens may be written out")
+      ->type_name("TEXT");
   input
       ->add_option_function<std::string>(
-          "-f,--file", [&arguments](const std::string &path) { arguments.prompt = read_text(path); },
+          "-f,--file",
+          [&arguments](const std::string &path) { arguments.prompt = read_input_text(path); },
           "prompt from a file; - is standard input")
       ->type_name("FILE");
   input
       ->add_option_function<std::string>(
-          "--tokens", [&arguments](const std::string &list) { arguments.tokens = parse_tokens(list); },
+          "--tokens",
+          [&arguments](const std::string &list) { arguments.tokens = parse_tokens(list); },
           "token ids in place of a prompt, 1,2,3")
       ->type_name("IDS");
   input->require_option(1);
-  number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1, std::numeric_limits<int32_t>::max(),
+  number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1,
+         std::numeric_limits<int32_t>::max(),
          "tokens to generate at most; -1: until the context is full");
   run_app->add_option("--stop", arguments.generate.stop, "end before this text; repeatable")
       ->type_name("TEXT")
       ->type_size(1)
       ->allow_extra_args(false);
-  run_app->add_flag("--ignore-eos", arguments.generate.ignore_eos, "never draw an end-of-generation token");
+  run_app->add_flag("--ignore-eos", arguments.generate.ignore_eos,
+                    "never draw an end-of-generation token");
   add_sampling_options(*run_app, arguments);
-  run_app->add_option("--logits", arguments.logits_path, "write the prompt's logits, F32 [n_tokens, n_vocab], as .npy")
+  run_app
+      ->add_option("--logits", arguments.logits_path,
+                   "write the prompt's logits, F32 [n_tokens, n_vocab], as .npy")
+      ->check(check_not_empty)
       ->type_name("FILE");
-  run_app->add_flag("--json", arguments.json, "print one JSON object at the end instead of streaming text");
+  run_app->add_flag("--json", arguments.json,
+                    "print one JSON object at the end instead of streaming text");
   run_app->add_flag("-q,--quiet", arguments.quiet, "no timings on standard error");
 }
 
 void add_tokenize(CLI::App &app, TokenizeArguments &arguments) {
   CLI::App *tokenize_app = app.add_subcommand("tokenize", "show the tokens of a text");
-  tokenize_app->add_option("-m,--model", arguments.model, "model whose tokenizer to use")->type_name("FILE");
-  tokenize_app->add_option("-p,--prompt", arguments.text, "the text; without it standard input")->type_name("TEXT");
+  tokenize_app->add_option("-m,--model", arguments.model, "model whose tokenizer to use")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  tokenize_app->add_option("-p,--prompt", arguments.text, "the text; without it standard input")
+      ->type_name("TEXT");
   tokenize_app->add_flag("!--no-special", arguments.add_special, "add no BOS or EOS");
-  tokenize_app->add_flag("!--no-parse-special", arguments.parse_special, "take special tokens in the text as plain text");
+  tokenize_app->add_flag("!--no-parse-special", arguments.parse_special,
+                         "take special tokens in the text as plain text");
   tokenize_app->add_flag("--pieces", arguments.pieces, "show the text of each token");
   tokenize_app->add_flag("--json", arguments.json, "print JSON");
 }
 
 void add_inspect(CLI::App &app, InspectArguments &arguments) {
   CLI::App *inspect_app = app.add_subcommand("inspect", "show what is in a model or adapter");
-  inspect_app->add_option("file", arguments.path, "GGUF model, GGUF adapter or PEFT folder")->required()->type_name("FILE");
-  inspect_app->add_option("-b,--base", arguments.base, "check an adapter against this base model")->type_name("FILE");
+  inspect_app->add_option("file", arguments.path, "GGUF model, GGUF adapter or PEFT folder")
+      ->required()
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  inspect_app->add_option("-b,--base", arguments.base, "check an adapter against this base model")
+      ->check(check_not_empty)
+      ->type_name("FILE");
   inspect_app->add_flag("--tensors", arguments.tensors, "list every tensor");
   inspect_app->add_flag("--json", arguments.json, "print JSON");
 }
@@ -189,11 +247,14 @@ void add_inspect(CLI::App &app, InspectArguments &arguments) {
 void add_bench(CLI::App &app, BenchArguments &arguments) {
   CLI::App *bench_app = app.add_subcommand("bench", "measure prefill and decode speed");
   add_model_options(*bench_app, arguments.model);
-  number(*bench_app, "-p,--n-prompt", arguments.n_prompt, 1U, 1U << 20U, "prompt tokens to prefill");
+  number(*bench_app, "-p,--n-prompt", arguments.n_prompt, 1U, 1U << 20U,
+         "prompt tokens to prefill");
   number(*bench_app, "-n,--n-gen", arguments.n_gen, 1U, 1U << 20U, "tokens to decode per stream");
-  number(*bench_app, "-r,--repeat", arguments.n_repeat, 1U, 1000U, "measurements; the median is shown");
+  number(*bench_app, "-r,--repeat", arguments.n_repeat, 1U, 1000U,
+         "measurements; the median is shown");
   number(*bench_app, "--streams", arguments.n_streams, 1U, 512U, "sequences decoded side by side");
-  number(*bench_app, "--n-adapters", arguments.n_adapters, 0U, 4096U, "random adapters, dealt to the streams in turn");
+  number(*bench_app, "--n-adapters", arguments.n_adapters, 0U, 4096U,
+         "random adapters, dealt to the streams in turn");
   number(*bench_app, "--rank", arguments.n_rank, 1U, 1024U, "their rank");
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
@@ -225,16 +286,20 @@ CommandLine parse_command_line(int argc, char **argv) {
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = app.exit(asked)};
   } catch (const CLI::ParseError &error) {
+    if (app.get_subcommands().empty() && !app.remaining().empty())
+      throw UsageError(
+          fmt::format("'{}' is no command or option: see --help", app.remaining().front()));
     app.exit(error);
     return {.command = nullptr, .exit_code = k_exit_usage};
   } catch (const std::invalid_argument &error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return {.command = nullptr, .exit_code = k_exit_usage};
+    throw UsageError(error.what());
   }
   if (verbose) log().set_level(spdlog::level::debug);
   if (app.got_subcommand("run")) return {.command = [run_arguments] { return run(run_arguments); }};
-  if (app.got_subcommand("tokenize")) return {.command = [tokenize_arguments] { return tokenize(tokenize_arguments); }};
-  if (app.got_subcommand("inspect")) return {.command = [inspect_arguments] { return inspect(inspect_arguments); }};
+  if (app.got_subcommand("tokenize"))
+    return {.command = [tokenize_arguments] { return tokenize(tokenize_arguments); }};
+  if (app.got_subcommand("inspect"))
+    return {.command = [inspect_arguments] { return inspect(inspect_arguments); }};
   return {.command = [bench_arguments] { return bench(bench_arguments); }};
 }
 

@@ -5,7 +5,8 @@
 
 namespace patchbay {
 
-/// What a command line asks for: a command to run, or only an exit code when help, version or an error has been printed.
+/// What a command line asks for: a command to run, or only an exit code when help, version or an
+/// error has been printed.
 struct CommandLine {
   std::function<int()> command;
   int exit_code = 0;

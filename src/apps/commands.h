@@ -11,8 +11,8 @@
 
 namespace patchbay {
 
-/// Exit codes of the program: 0, k_exit_failure for what went wrong with files or the machine, k_exit_usage for a command
-/// line that cannot be meant.
+/// Exit codes of the program: 0, k_exit_failure for what went wrong with files or the machine,
+/// k_exit_usage for a command line that cannot be meant.
 inline constexpr int k_exit_failure = 1;
 inline constexpr int k_exit_usage = 2;
 
@@ -52,7 +52,8 @@ struct TokenizeArguments {
 
 struct InspectArguments {
   std::string path;
-  std::string base;  ///< for an adapter: check it against this model; empty: only what its files say
+  std::string
+      base;  ///< for an adapter: check it against this model; empty: only what its files say
   bool tensors = false;
   bool json = false;
 };
@@ -62,13 +63,15 @@ struct BenchArguments {
   uint32_t n_prompt = 256;
   uint32_t n_gen = 64;
   uint32_t n_repeat = 3;
-  uint32_t n_streams = 1;   ///< sequences decoded side by side
-  uint32_t n_adapters = 0;  ///< random adapters made for the measurement, dealt to the streams in turn
+  uint32_t n_streams = 1;  ///< sequences decoded side by side
+  uint32_t n_adapters =
+      0;  ///< random adapters made for the measurement, dealt to the streams in turn
   uint32_t n_rank = 16;
   bool json = false;
 };
 
-// The subcommands. They throw LoadError, UsageError and std::invalid_argument; main turns these into exit codes.
+// The subcommands. They throw LoadError, UsageError and std::invalid_argument; main turns these
+// into exit codes.
 int run(const RunArguments &arguments);
 int tokenize(const TokenizeArguments &arguments);
 int inspect(const InspectArguments &arguments);

@@ -110,7 +110,7 @@ HalvesByModule sort_tensors(const SafetensorsFile &file, std::vector<std::string
       others.push_back(tensor.name);
       continue;
     }
-    Halves &halves = modules[{key->module, key->n_wrappers, key->adapter_name}];
+    Halves &halves = modules[{key->module_path, key->n_wrappers, key->adapter_name}];
     (is_a ? halves.a : halves.b) = &tensor;
     halves.is_embedding = role == PeftRole::embed_a || role == PeftRole::embed_b;
   }

@@ -22,7 +22,8 @@ std::optional<float> parse_finite(std::string_view text) {
   float value = 0;
   if (text.starts_with('+')) text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    return std::nullopt;
   return value;
 }
 
@@ -62,7 +63,8 @@ LoraItem parse_item(std::string_view text, bool strength_required) {
   const bool is_path = unnamed && exists(unnamed->path);
   const bool named = equals != std::string_view::npos && equals > 0 && !is_path;
   const std::string_view rest = named ? text.substr(equals + 1) : text;
-  // What neither exists nor ends in a strength is still a path: loading will say that it is not there.
+  // What neither exists nor ends in a strength is still a path: loading will say that it is not
+  // there.
   LoraItem item = parse_path(rest).value_or(LoraItem{.path = std::string(rest)});
   if (named) item.name = std::string(text.substr(0, equals));
   const bool has_strength = item.path.size() < rest.size();
@@ -93,7 +95,8 @@ void name_loras(std::vector<LoraItem> &items) {
     fs::path path = fs::path(item.path).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();  // a folder written with a slash behind it
     std::error_code ignored;
-    const std::string stem = fs::is_directory(path, ignored) ? path.filename().string() : path.stem().string();
+    const std::string stem =
+        fs::is_directory(path, ignored) ? path.filename().string() : path.stem().string();
     item.name = stem;
     for (int i = 2; !taken.insert(item.name).second; ++i) item.name = fmt::format("{}-{}", stem, i);
   }

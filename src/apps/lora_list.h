@@ -14,12 +14,15 @@ struct LoraItem {
   float strength = 1;
 };
 
-/// Reads a comma list of adapters, `[NAME=]PATH[:STRENGTH]` each, quoted as in CSV where a path holds a comma
-/// ("a,b.gguf"). An item that exists as a path is that path, whatever characters it has; else a finite number after its
-/// last colon is the strength. Throws std::invalid_argument that names the item.
+/// Reads a comma list of adapters, `[NAME=]PATH[:STRENGTH]` each, quoted as in CSV where a path
+/// holds a comma
+/// ("a,b.gguf"). An item that exists as a path is that path, whatever characters it has; else a
+/// finite number after its last colon is the strength. Throws std::invalid_argument that names the
+/// item.
 [[nodiscard]] std::vector<LoraItem> parse_lora_list(std::string_view list, bool strength_required);
 
-/// Gives every item without a name that of its file (the stem) or folder, made unique by -2, -3 and so on.
+/// Gives every item without a name that of its file (the stem) or folder, made unique by -2, -3 and
+/// so on.
 void name_loras(std::vector<LoraItem> &items);
 
 }  // namespace patchbay

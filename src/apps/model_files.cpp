@@ -29,7 +29,8 @@ std::vector<fs::path> default_model_places() {
 }  // namespace
 
 std::string default_model() {
-  if (const char *chosen = std::getenv("PATCHBAY_MODEL"); chosen != nullptr && *chosen != '\0') return chosen;
+  if (const char *chosen = std::getenv("PATCHBAY_MODEL"); chosen != nullptr && *chosen != '\0')
+    return chosen;
   std::string looked;
   for (const auto &place : default_model_places()) {
     std::error_code ignored;

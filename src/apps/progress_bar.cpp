@@ -30,7 +30,8 @@ void ProgressBar::show(size_t done, size_t all) {
   next_ = now + k_interval;
   shown_ = true;
   const size_t n_full = std::min(k_width, k_width * done / all);
-  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {}%", label_, "", n_full, "", k_width - n_full, 100 * done / all);
+  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {}%", label_, "", n_full, "", k_width - n_full,
+             100 * done / all);
   std::fflush(stderr);
 }
 

@@ -6,8 +6,8 @@
 
 namespace patchbay {
 
-/// One line on stderr that shows how far something long has come; only on a terminal, only when it takes a while, and gone
-/// when the object ends.
+/// One line on stderr that shows how far something long has come; only on a terminal, only when it
+/// takes a while, and gone when the object ends.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -18,7 +19,9 @@ using Json = nlohmann::ordered_json;
 double per_second(size_t n, double ms) { return ms > 0 ? 1000.0 * static_cast<double>(n) / ms : 0; }
 
 /// Steps after the prompt's: the first token is drawn from the prompt's own logits.
-size_t n_decode_steps(const GenerateResult &result) { return result.tokens.empty() ? 0 : result.tokens.size() - 1; }
+size_t n_decode_steps(const GenerateResult &result) {
+  return result.tokens.empty() ? 0 : result.tokens.size() - 1;
+}
 
 Json describe_adapters(const RunArguments &arguments, const GenerateResult &result) {
   Json list = Json::array();
@@ -33,25 +36,32 @@ Json describe_adapters(const RunArguments &arguments, const GenerateResult &resu
 }
 
 void print_json(const RunArguments &arguments, const GenerateResult &result) {
-  const Json json{{"text", result.text},
-                  {"tokens", result.tokens},
-                  {"stop_reason", to_string(result.reason)},
-                  {"n_tokens_prompt", result.n_tokens_prompt},
-                  {"n_tokens_out", result.tokens.size()},
-                  {"seed", arguments.generate.sampling.seed},
-                  {"lora", describe_adapters(arguments, result)},
-                  {"timings",
-                   {{"prompt_ms", result.prompt_ms},
-                    {"prompt_tokens_per_s", per_second(result.n_tokens_prompt, result.prompt_ms)},
-                    {"decode_ms", result.decode_ms},
-                    {"decode_tokens_per_s", per_second(n_decode_steps(result), result.decode_ms)}}}};
-  fmt::print("{}\n", json.dump());
+  const Json json{
+      {"text", result.text},
+      {"tokens", result.tokens},
+      {"stop_reason", to_string(result.reason)},
+      {"n_tokens_prompt", result.n_tokens_prompt},
+      {"n_tokens_out", result.tokens.size()},
+      {"seed", arguments.generate.sampling.seed},
+      {"lora", describe_adapters(arguments, result)},
+      {"timings",
+       {{"prompt_ms", result.prompt_ms},
+        {"prompt_tokens_per_s", per_second(result.n_tokens_prompt, result.prompt_ms)},
+        {"decode_ms", result.decode_ms},
+        {"decode_tokens_per_s", per_second(n_decode_steps(result), result.decode_ms)}}}};
+  // A path may hold bytes that are no UTF-8.
+  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void print_timings(const GenerateResult &result) {
-  fmt::print(stderr, "prompt: {} tokens, {:.0f} ms, {:.1f} tokens/s | generated: {} tokens, {:.0f} ms, {:.1f} tokens/s\n",
-             result.n_tokens_prompt, result.prompt_ms, per_second(result.n_tokens_prompt, result.prompt_ms),
-             result.tokens.size(), result.decode_ms, per_second(n_decode_steps(result), result.decode_ms));
+  const std::string line = fmt::format(
+      "prompt: {} tokens, {:.0f} ms, {:.1f} tokens/s | generated: {} tokens, {:.0f} ms, "
+      "{:.1f} tokens/s\n",
+      result.n_tokens_prompt, result.prompt_ms,
+      per_second(result.n_tokens_prompt, result.prompt_ms), result.tokens.size(), result.decode_ms,
+      per_second(n_decode_steps(result), result.decode_ms));
+  // Not fmt::print: it throws when standard error is closed, but the answer has arrived.
+  std::fputs(line.c_str(), stderr);
 }
 
 void warn_uninvoked(const RunArguments &arguments, const GenerateResult &result) {
@@ -64,25 +74,29 @@ void warn_uninvoked(const RunArguments &arguments, const GenerateResult &result)
 
 /// Writes piece by piece; a reader that has gone away ends the generation.
 bool print_piece(std::string_view text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+         std::fflush(stdout) == 0;
 }
 
 std::vector<int32_t> prompt_tokens(const RunArguments &arguments, const Model &model) {
   if (!arguments.prompt) return arguments.tokens;
-  if (!model.has_tokenizer()) throw UsageError("the model has no tokenizer: give token ids with --tokens");
+  if (!model.has_tokenizer())
+    throw UsageError("the model has no tokenizer: give token ids with --tokens");
   return model.tokenize(*arguments.prompt);
 }
 
-/// Without -c the cache is as large as the request can use, not as the model could.
-SessionOptions fit_context(SessionOptions options, size_t n_prompt, int32_t n_predict, uint32_t n_ctx_train) {
-  if (options.n_ctx > 0) return options;
-  const size_t wanted = n_predict < 0 ? n_ctx_train : n_prompt + static_cast<size_t>(n_predict);
-  options.n_ctx = static_cast<uint32_t>(std::clamp<size_t>(wanted, 1, std::max<size_t>(n_ctx_train, 1)));
+/// A request uses the model's context at most; without -c the cache is only as large as it can use.
+SessionOptions fit_context(SessionOptions options, size_t n_prompt, int32_t n_predict,
+                           uint32_t n_ctx_train) {
+  const size_t needed = n_predict < 0 ? n_ctx_train : n_prompt + static_cast<size_t>(n_predict);
+  const size_t wanted = options.n_ctx > 0 ? options.n_ctx : needed;
+  options.n_ctx =
+      static_cast<uint32_t>(std::clamp<size_t>(wanted, 1, std::max<size_t>(n_ctx_train, 1)));
   return options;
 }
 
-void write_logits(const RunArguments &arguments, Session &session, const std::vector<int32_t> &tokens,
-                  const std::vector<WornAdapter> &adapters) {
+void write_logits(const RunArguments &arguments, Session &session,
+                  const std::vector<int32_t> &tokens, const std::vector<WornAdapter> &adapters) {
   const std::vector<float> logits = session.logits(tokens, adapters);
   write_npy(arguments.logits_path, logits, tokens.size(), logits.size() / tokens.size());
 }
@@ -97,13 +111,17 @@ int run(const RunArguments &given) {
   const std::vector<int32_t> tokens = prompt_tokens(arguments, *model);
   if (tokens.empty()) throw UsageError("the prompt is empty");
 
-  Session session(model, fit_context(arguments.model.session, tokens.size(), arguments.generate.n_predict,
-                                     model->n_ctx_train()));
-  if (!arguments.logits_path.empty()) write_logits(arguments, session, tokens, arguments.generate.adapters);
-  if (arguments.generate.n_predict == 0 && !arguments.logits_path.empty()) return 0;
+  Session session(model, fit_context(arguments.model.session, tokens.size(),
+                                     arguments.generate.n_predict, model->n_ctx_train()));
+  if (!arguments.logits_path.empty())
+    write_logits(arguments, session, tokens, arguments.generate.adapters);
+  if (arguments.generate.n_predict == 0 && !arguments.logits_path.empty() && !arguments.json)
+    return 0;
 
   const TextCallback on_text = arguments.json ? TextCallback{} : print_piece;
   const GenerateResult result = session.generate(tokens, arguments.generate, on_text);
+  if (result.reason == StopReason::cancelled)
+    throw std::runtime_error("standard output cannot be written");
   if (arguments.json) {
     print_json(arguments, result);
   } else if (!result.text.ends_with('\n')) {

@@ -5,7 +5,8 @@
 
 namespace patchbay {
 
-TensorTable make_tensor_table(const Family &family, const HParams &hparams, DecoderWeights &weights) {
+TensorTable make_tensor_table(const Family &family, const HParams &hparams,
+                              DecoderWeights &weights) {
   weights.layers.resize(hparams.n_layer);
   TensorTable table;
   family.tensors(hparams, weights, table);
@@ -14,7 +15,8 @@ TensorTable make_tensor_table(const Family &family, const HParams &hparams, Deco
 
 bool tie_head(DecoderWeights &weights) {
   if (weights.output) return false;
-  weights.output.tensor = weights.token_embd.tensor;  // the name stays output.weight: another use for adapters
+  weights.output.tensor =
+      weights.token_embd.tensor;  // the name stays output.weight: another use for adapters
   return true;
 }
 
@@ -28,12 +30,14 @@ ggml_tensor *build_decoder(Graph &g, const Family &family, const DecoderWeights 
   return logits;
 }
 
-ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x, ggml_tensor *attended) {
+ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x,
+                                      ggml_tensor *attended) {
   ggml_tensor *sum = ggml_add(g.context(), x, attended);
   return il + 1 == g.hparams().n_layer ? g.keep_outputs(sum) : sum;
 }
 
-std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams, const DecoderWeights &weights) {
+std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams,
+                                      const DecoderWeights &weights) {
   const KvCache shapes(hparams, 1, GGML_TYPE_F16, KvCache::Memory::shapes_only);
   Graph graph(hparams, shapes, {.n_tokens = 1, .n_outputs = 1, .n_kv = 1});
   std::vector<AdaptableUse> uses;

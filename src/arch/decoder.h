@@ -6,18 +6,25 @@
 namespace patchbay {
 
 /// The tensor table of a family, with `weights` shaped to receive it.
-[[nodiscard]] TensorTable make_tensor_table(const Family &family, const HParams &hparams, DecoderWeights &weights);
+[[nodiscard]] TensorTable make_tensor_table(const Family &family, const HParams &hparams,
+                                            DecoderWeights &weights);
 
-/// After loading: ties the head to the table where the file has no output.weight. Returns whether it did.
+/// After loading: ties the head to the table where the file has no output.weight. Returns whether
+/// it did.
 bool tie_head(DecoderWeights &weights);
 
-/// Token ids to logits: embed, every layer, final norm, head. Returns F32 [n_vocab, n_outputs], already part of the graph.
-[[nodiscard]] ggml_tensor *build_decoder(Graph &g, const Family &family, const DecoderWeights &weights);
+/// Token ids to logits: embed, every layer, final norm, head. Returns F32 [n_vocab, n_outputs],
+/// already part of the graph.
+[[nodiscard]] ggml_tensor *build_decoder(Graph &g, const Family &family,
+                                         const DecoderWeights &weights);
 
-/// The sum of a layer's input and a block's output, cut to the wanted rows after the last layer's attention.
-[[nodiscard]] ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x, ggml_tensor *attended);
+/// The sum of a layer's input and a block's output, cut to the wanted rows after the last layer's
+/// attention.
+[[nodiscard]] ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x,
+                                                    ggml_tensor *attended);
 
-/// What an adapter may target: the (tensor, use) pairs read by one build of the graph, made without memory for it.
+/// What an adapter may target: the (tensor, use) pairs read by one build of the graph, made without
+/// memory for it.
 [[nodiscard]] std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams,
                                                     const DecoderWeights &weights);
 

@@ -20,14 +20,15 @@ struct Family {
   /// The tensor table; binds into `weights`, whose layers are already there.
   void (*tensors)(const HParams &hparams, DecoderWeights &weights, TensorTable &table);
 
-  /// One layer: x F32 [n_embd, n_tokens] -> the same shape, or [n_embd, n_outputs] from the last one.
+  /// One layer: x F32 [n_embd, n_tokens] -> the same shape, or [n_embd, n_outputs] from the last
+  /// one.
   ggml_tensor *(*layer)(Graph &g, const DecoderWeights &weights, uint32_t il, ggml_tensor *x);
 };
 
 [[nodiscard]] std::span<const Family> families();
 
-/// The family of a model file. Throws LoadError when general.architecture is absent, or none of ours; an adapter given as a
-/// model is told apart.
+/// The family of a model file. Throws LoadError when general.architecture is absent, or none of
+/// ours; an adapter given as a model is told apart.
 [[nodiscard]] const Family &family_of(const GgufFile &file);
 
 // One per file of this folder.

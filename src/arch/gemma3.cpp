@@ -9,7 +9,8 @@
 namespace patchbay {
 namespace {
 
-// Constants of the family that its GGUF files do not carry (Gemma 3 technical report, arXiv 2503.19786, section 2).
+// Constants of the family that its GGUF files do not carry (Gemma 3 technical report, arXiv
+// 2503.19786, section 2).
 constexpr uint32_t k_global_every = 6;
 constexpr float k_local_freq_base = 10000;
 constexpr uint32_t k_n_layer_27b = 62;
@@ -19,7 +20,8 @@ HParams hparams(const GgufFile &file) {
   HParams hp = read_common_hparams(metadata);
   hp.embd_scale = std::sqrt(static_cast<float>(hp.n_embd));
   // The 27B model alone scales queries by the width per head of the residual stream.
-  if (hp.n_layer == k_n_layer_27b) hp.attn_scale = 1 / std::sqrt(static_cast<float>(hp.n_embd / hp.n_head));
+  if (hp.n_layer == k_n_layer_27b)
+    hp.attn_scale = 1 / std::sqrt(static_cast<float>(hp.n_embd / hp.n_head));
   hp.rope.neox = true;
   hp.rope_swa = {.neox = true, .freq_base = k_local_freq_base, .n_ctx_orig = hp.n_ctx_train};
   hp.n_swa = metadata.count("attention.sliding_window", hp.n_ctx_train);
@@ -60,8 +62,8 @@ ggml_tensor *layer(Graph &g, const DecoderWeights &weights, uint32_t il, ggml_te
 
 }  // namespace
 
-/// Gemma 3, text: five sliding-window layers to each global one, norms before and after each block, q/k norms, scaled
-/// embeddings, tied head.
+/// Gemma 3, text: five sliding-window layers to each global one, norms before and after each block,
+/// q/k norms, scaled embeddings, tied head.
 const Family k_gemma3{.name = "gemma3", .hparams = hparams, .tensors = tensors, .layer = layer};
 
 }  // namespace patchbay

@@ -47,16 +47,19 @@ void tensors(const HParams &hp, DecoderWeights &w, TensorTable &t) {
 
 ggml_tensor *layer(Graph &g, const DecoderWeights &weights, uint32_t il, ggml_tensor *x) {
   const DecoderLayer &w = weights.layers[il];
-  ggml_tensor *attended = attention(g, w.attn, rms_norm(g, w.attn_norm, x), {.il = il, .rope_freqs = &weights.rope_freqs});
+  ggml_tensor *attended = attention(g, w.attn, rms_norm(g, w.attn_norm, x),
+                                    {.il = il, .rope_freqs = &weights.rope_freqs});
   x = residual_after_attention(g, il, x, attended);
   ggml_tensor *normed = rms_norm(g, w.ffn_norm, x);
-  ggml_tensor *fed = w.moe.router.weight ? moe(g, w.moe, normed, Activation::silu) : ffn(g, w.ffn, normed, Activation::silu);
+  ggml_tensor *fed = w.moe.router.weight ? moe(g, w.moe, normed, Activation::silu)
+                                         : ffn(g, w.ffn, normed, Activation::silu);
   return ggml_add(g.context(), x, fed);
 }
 
 }  // namespace
 
-/// Llama 2 and 3, Mistral, SmolLM2; Mixtral with experts. q and k rows are stored for the interleaved rotary layout.
+/// Llama 2 and 3, Mistral, SmolLM2; Mixtral with experts. q and k rows are stored for the
+/// interleaved rotary layout.
 const Family k_llama{.name = "llama", .hparams = hparams, .tensors = tensors, .layer = layer};
 
 }  // namespace patchbay

@@ -18,7 +18,8 @@ constexpr uint32_t k_max_context = 1U << 26;
 
 uint32_t vocabulary_size(const GgufFile &file) {
   const GgufTensor *table = file.find_tensor("token_embd.weight");
-  if (table == nullptr) throw LoadError({.path = file.path(), .item = "token_embd.weight", .problem = "is missing"});
+  if (table == nullptr)
+    throw LoadError({.path = file.path(), .item = "token_embd.weight", .problem = "is missing"});
   constexpr int64_t k_max_vocab = 1 << 24;
   if (table->ne[1] > k_max_vocab) {
     throw LoadError({.path = file.path(),
@@ -38,8 +39,10 @@ void read_heads(const ArchMetadata &metadata, HParams &hp) {
     metadata.refuse("attention.head_count_kv", fmt::format("a divisor of {} heads", hp.n_head),
                     fmt::format("{}", hp.n_head_kv));
   }
-  hp.n_embd_head = metadata.count_or("attention.key_length", k_max_head_width, hp.n_embd / hp.n_head);
-  const uint32_t n_embd_head_v = metadata.count_or("attention.value_length", k_max_head_width, hp.n_embd_head);
+  hp.n_embd_head =
+      metadata.count_or("attention.key_length", k_max_head_width, hp.n_embd / hp.n_head);
+  const uint32_t n_embd_head_v =
+      metadata.count_or("attention.value_length", k_max_head_width, hp.n_embd_head);
   if (n_embd_head_v != hp.n_embd_head) {
     metadata.refuse("attention.value_length", fmt::format("{}, the key length", hp.n_embd_head),
                     fmt::format("{}", n_embd_head_v));
@@ -57,12 +60,16 @@ void read_heads(const ArchMetadata &metadata, HParams &hp) {
 RopeParams read_rope(const ArchMetadata &metadata, uint32_t n_ctx_train) {
   RopeParams rope;
   rope.freq_base = metadata.positive_or("rope.freq_base", rope.freq_base);
-  rope.n_ctx_orig = metadata.count_or("rope.scaling.original_context_length", k_max_context, n_ctx_train);
-  // Before rope.scaling.* there was rope.scale_linear, and a factor without a type has always meant linear.
-  const float factor = metadata.positive_or("rope.scaling.factor", metadata.positive_or("rope.scale_linear", 1));
+  rope.n_ctx_orig =
+      metadata.count_or("rope.scaling.original_context_length", k_max_context, n_ctx_train);
+  // Before rope.scaling.* there was rope.scale_linear, and a factor without a type has always meant
+  // linear.
+  const float factor =
+      metadata.positive_or("rope.scaling.factor", metadata.positive_or("rope.scale_linear", 1));
   const std::string type = metadata.text_or("rope.scaling.type", "linear");
   if (type == "none") return rope;
-  if (type != "linear" && type != "yarn") metadata.refuse("rope.scaling.type", "none, linear or yarn", type);
+  if (type != "linear" && type != "yarn")
+    metadata.refuse("rope.scaling.type", "none, linear or yarn", type);
   rope.freq_scale = 1 / factor;
   if (type == "yarn") {
     rope.ext_factor = metadata.finite_or("rope.scaling.yarn_ext_factor", 1);
@@ -86,13 +93,16 @@ uint32_t ArchMetadata::count_or(std::string_view name, uint32_t max, uint32_t fa
   return file_.has(key(name)) ? count(name, max) : fallback;
 }
 
-uint32_t ArchMetadata::uniform_count_or(std::string_view name, uint32_t max, uint32_t fallback) const {
+uint32_t ArchMetadata::uniform_count_or(std::string_view name, uint32_t max,
+                                        uint32_t fallback) const {
   const GgufEntry *entry = file_.find_entry(key(name));
   if (entry == nullptr || entry->type != GgufType::array) return count_or(name, max, fallback);
   const auto values = file_.get_ints(key(name)).value();
-  const bool uniform = !values.empty() && std::ranges::all_of(values, [&](int64_t v) { return v == values.front(); });
+  const bool uniform = !values.empty() &&
+                       std::ranges::all_of(values, [&](int64_t v) { return v == values.front(); });
   if (!uniform || values.front() < 1 || values.front() > max) {
-    refuse(name, fmt::format("one number from 1 to {} for all layers", max), fmt::format("[{}]", fmt::join(values, ", ")));
+    refuse(name, fmt::format("one number from 1 to {} for all layers", max),
+           fmt::format("[{}]", fmt::join(values, ", ")));
   }
   return static_cast<uint32_t>(values.front());
 }
@@ -101,7 +111,8 @@ float ArchMetadata::positive(std::string_view name) const {
   const double value = file_.require_f64(key(name));
   // Checked as float: a double can be positive and still vanish.
   const auto narrow = static_cast<float>(value);
-  if (!std::isfinite(narrow) || narrow <= 0) refuse(name, "a number above 0", fmt::format("{}", value));
+  if (!std::isfinite(narrow) || narrow <= 0)
+    refuse(name, "a number above 0", fmt::format("{}", value));
   return narrow;
 }
 

@@ -10,7 +10,8 @@
 namespace patchbay {
 namespace {
 
-/// Attention looks at whole multiples of this many cells, so that a growing sequence keeps its graph for as many steps.
+/// Attention looks at whole multiples of this many cells, so that a growing sequence keeps its
+/// graph for as many steps.
 constexpr uint32_t k_kv_granularity = 64;
 
 uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
@@ -58,7 +59,8 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
     : model_(std::move(model)),
       cells_(options.n_cells),
       kv_(model_->hparams(), options.n_cells, options.cache_type),
-      pool_(std::make_unique<const LoraPool>(std::vector<std::shared_ptr<const Adapter>>{}, model_->info)),
+      pool_(std::make_unique<const LoraPool>(std::vector<std::shared_ptr<const Adapter>>{},
+                                             model_->info)),
       threads_(new_threadpool(options.n_threads)),
       backend_(ggml_backend_cpu_init()),
       allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
@@ -77,15 +79,18 @@ Expected<void> Executor::check(const StepPlan &plan) const {
   if (plan.rows.empty()) return fail(ErrorCode::invalid_argument, "a step has no tokens");
   for (const auto &row : plan.rows) {
     if (row.token < 0 || row.token >= n_vocab) {
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("token {} is not in the vocabulary of {} tokens", row.token, n_vocab));
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("token {} is not in the vocabulary of {} tokens", row.token, n_vocab));
     }
-    if (row.i_set >= plan.sets.size()) return fail(ErrorCode::invalid_argument, "a row names no adapter set");
+    if (row.i_set >= plan.sets.size())
+      return fail(ErrorCode::invalid_argument, "a row names no adapter set");
   }
   for (const auto &set : plan.sets) {
     for (const auto &worn : set) {
       if (worn.i_adapter < 0 || worn.i_adapter >= n_adapters) {
-        return fail(ErrorCode::invalid_argument, fmt::format("adapter {} is not resident", worn.i_adapter));
+        return fail(ErrorCode::invalid_argument,
+                    fmt::format("adapter {} is not resident", worn.i_adapter));
       }
     }
   }
@@ -97,8 +102,9 @@ Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
   Prepared step(plan);
   const auto claimed = cells_.claim(step.places);
   if (!claimed) {
-    return fail(ErrorCode::context_overflow, fmt::format("{} tokens need KV cells and {} of {} are free",
-                                                         step.places.size(), cells_.n_free(), cells_.n_cells()));
+    return fail(ErrorCode::context_overflow,
+                fmt::format("{} tokens need KV cells and {} of {} are free", step.places.size(),
+                            cells_.n_free(), cells_.n_cells()));
   }
   step.cells.assign(claimed->begin(), claimed->end());
   auto logits = compute(step);
@@ -122,7 +128,8 @@ Expected<std::span<const float>> Executor::compute(const Prepared &step) {
   upload(step);
   const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph_->cgraph());
   if (status != GGML_STATUS_SUCCESS) {
-    return fail(ErrorCode::internal, fmt::format("a step failed: {}", ggml_status_to_string(status)));
+    return fail(ErrorCode::internal,
+                fmt::format("a step failed: {}", ggml_status_to_string(status)));
   }
   out_.resize(static_cast<size_t>(ggml_nelements(logits_)));
   ggml_backend_tensor_get(logits_, out_.data(), 0, out_.size() * sizeof(float));
@@ -133,7 +140,8 @@ bool Executor::build(const GraphKey &key) {
   std::unique_ptr<LoraInputs> lora;
   const bool any_worn = std::ranges::any_of(key.lora.worn, [](bool worn) { return worn; });
   if (any_worn) {
-    lora = std::make_unique<LoraInputs>(*pool_, key.lora, std::array{key.sizes.n_tokens, key.sizes.n_outputs});
+    lora = std::make_unique<LoraInputs>(*pool_, key.lora,
+                                        std::array{key.sizes.n_tokens, key.sizes.n_outputs});
   }
   auto graph = std::make_unique<Graph>(model_->hparams(), kv_, key.sizes, std::move(lora));
   logits_ = build_decoder(*graph, *model_->family, model_->weights);
@@ -157,7 +165,8 @@ void Executor::upload(const Prepared &step) {
     fill_mask(cells_.cells(), n_kv, step.places, model_->hparams().n_swa, mask);
     set(inputs.mask_swa, mask);
   }
-  if (graph_->lora() != nullptr) graph_->lora()->upload(step.routing, step.output_rows, step.tokens);
+  if (graph_->lora() != nullptr)
+    graph_->lora()->upload(step.routing, step.output_rows, step.tokens);
 }
 
 }  // namespace patchbay

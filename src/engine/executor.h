@@ -16,8 +16,8 @@
 
 namespace patchbay {
 
-/// Computes steps: holds the KV cache, the resident adapters, the compute threads and the graph of the last step, which
-/// runs again when the next step has the same shape. Engine thread.
+/// Computes steps: holds the KV cache, the resident adapters, the compute threads and the graph of
+/// the last step, which runs again when the next step has the same shape. Engine thread.
 class Executor {
  public:
   struct Options {
@@ -36,12 +36,15 @@ class Executor {
   /// Replaces the resident adapters. Throws LoadError (out_of_memory), the old ones then stay.
   void set_adapters(std::vector<std::shared_ptr<const Adapter>> adapters);
   /// In the order of the pool: Worn::i_adapter is a place in this list.
-  [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const { return pool_->adapters(); }
+  [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const {
+    return pool_->adapters();
+  }
   [[nodiscard]] size_t pool_bytes() const { return pool_->size_bytes(); }
 
-  /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab, n_outputs], valid until
-  /// the next call. On an error nothing of the step stays: invalid_argument (a row's token or adapter is out of range),
-  /// context_overflow (not enough free cells), internal (the computation failed).
+  /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
+  /// n_outputs], valid until the next call. On an error nothing of the step stays: invalid_argument
+  /// (a row's token or adapter is out of range), context_overflow (not enough free cells), internal
+  /// (the computation failed).
   [[nodiscard]] Expected<std::span<const float>> run(const StepPlan &plan);
 
   /// Forgets a sequence from position `first_pos` on.
@@ -68,7 +71,8 @@ class Executor {
   CellTable cells_;
   KvCache kv_;
   std::unique_ptr<const LoraPool> pool_;
-  std::unique_ptr<ggml_threadpool, ThreadpoolDeleter> threads_;  // outlives backend_, which runs on it
+  std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>
+      threads_;  // outlives backend_, which runs on it
   ggml_backend_ptr backend_;
   ggml_gallocr_ptr allocator_;
   GraphKey key_;

@@ -29,7 +29,8 @@ void check_vocabulary(const LoadedModel &model) {
 
 }  // namespace
 
-std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path, const WeightOptions &options,
+std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
+                                              const WeightOptions &options,
                                               const LoadProgress &progress) {
   route_ggml_log();
   auto model = std::make_shared<LoadedModel>();

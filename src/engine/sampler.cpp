@@ -12,7 +12,8 @@ namespace {
 
 Expected<void> check_range(const char *name, float value, float low, float high) {
   if (value >= low && value <= high) return {};
-  return fail(ErrorCode::invalid_argument, fmt::format("{} must be from {} to {}, found {}", name, low, high, value));
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} must be from {} to {}, found {}", name, low, high, value));
 }
 
 /// Probabilities of candidates sorted by falling logit, at the given temperature.
@@ -31,12 +32,12 @@ std::vector<double> softmax(std::span<const float> logits, double temperature) {
 
 Expected<void> check_sampling(const SamplingParams &params, int32_t n_vocab) {
   constexpr float k_huge = 1e6F;
-  for (const auto &checked : {check_range("temperature", params.temperature, 0, k_huge),
-                              check_range("top_p", params.top_p, 0, 1),
-                              check_range("min_p", params.min_p, 0, 1),
-                              check_range("repeat_penalty", params.repeat_penalty, 1 / k_huge, k_huge),
-                              check_range("presence_penalty", params.presence_penalty, -k_huge, k_huge),
-                              check_range("frequency_penalty", params.frequency_penalty, -k_huge, k_huge)}) {
+  for (const auto &checked :
+       {check_range("temperature", params.temperature, 0, k_huge),
+        check_range("top_p", params.top_p, 0, 1), check_range("min_p", params.min_p, 0, 1),
+        check_range("repeat_penalty", params.repeat_penalty, 1 / k_huge, k_huge),
+        check_range("presence_penalty", params.presence_penalty, -k_huge, k_huge),
+        check_range("frequency_penalty", params.frequency_penalty, -k_huge, k_huge)}) {
     if (!checked) return checked;
   }
   for (const auto &[token, bias] : params.logit_bias) {
@@ -45,7 +46,8 @@ Expected<void> check_sampling(const SamplingParams &params, int32_t n_vocab) {
                   fmt::format("logit_bias names token {} of a vocabulary of {}", token, n_vocab));
     }
     if (std::isnan(bias) || bias == std::numeric_limits<float>::infinity()) {
-      return fail(ErrorCode::invalid_argument, fmt::format("logit_bias of token {} is {}", token, bias));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("logit_bias of token {} is {}", token, bias));
     }
   }
   return {};
@@ -57,9 +59,10 @@ void Sampler::accept(int32_t token) { history_.push_back(token); }
 
 void Sampler::apply_bias_and_penalties(std::span<float> logits) const {
   for (const auto &[token, bias] : params_.logit_bias) logits[static_cast<size_t>(token)] += bias;
-  const size_t n_last = params_.n_penalty_last < 0
-                            ? history_.size()
-                            : std::min(history_.size(), static_cast<size_t>(params_.n_penalty_last));
+  const size_t n_last =
+      params_.n_penalty_last < 0
+          ? history_.size()
+          : std::min(history_.size(), static_cast<size_t>(params_.n_penalty_last));
   std::unordered_map<int32_t, int> counts;
   for (size_t i = history_.size() - n_last; i < history_.size(); ++i) ++counts[history_[i]];
   for (const auto &[token, count] : counts) {
@@ -94,7 +97,8 @@ int32_t Sampler::draw(std::vector<Candidate> candidates) {
   };
   size_t n_kept = candidates.size();
   if (params_.top_k > 0) n_kept = std::min(n_kept, static_cast<size_t>(params_.top_k));
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(n_kept), candidates.end(), better);
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(n_kept),
+                    candidates.end(), better);
 
   std::vector<float> logits;
   for (size_t i = 0; i < n_kept; ++i) logits.push_back(candidates[i].logit);
@@ -102,14 +106,16 @@ int32_t Sampler::draw(std::vector<Candidate> candidates) {
   double sum = 0;
   for (size_t i = 0; i < probs.size(); ++i) {
     // The best candidate always stays; the nucleus ends with the one that reaches top_p.
-    if (i > 0 && (sum >= static_cast<double>(params_.top_p) || probs[i] < params_.min_p * probs.front())) {
+    if (i > 0 &&
+        (sum >= static_cast<double>(params_.top_p) || probs[i] < params_.min_p * probs.front())) {
       logits.resize(i);
       break;
     }
     sum += probs[i];
   }
 
-  // 53 random bits as a fraction, not std::uniform_real_distribution, whose result is up to the library.
+  // 53 random bits as a fraction, not std::uniform_real_distribution, whose result is up to the
+  // library.
   double left = static_cast<double>(random_() >> 11U) * 0x1.0p-53;
   const std::vector<double> weights = softmax(logits, params_.temperature);
   for (size_t i = 0; i < weights.size(); ++i) {

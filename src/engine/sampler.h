@@ -13,7 +13,8 @@ namespace patchbay {
 /// invalid_argument, naming the parameter, when one is not finite or out of its range.
 [[nodiscard]] Expected<void> check_sampling(const SamplingParams &params, int32_t n_vocab);
 
-/// Draws the tokens of one sequence. The same seed and logits give the same tokens on every machine. One thread at a time.
+/// Draws the tokens of one sequence. The same seed and logits give the same tokens on every
+/// machine. One thread at a time.
 class Sampler {
  public:
   /// REQUIRES: check_sampling(params, ...) has passed.
@@ -22,7 +23,8 @@ class Sampler {
   /// Tells the sampler of a token of the sequence: the prompt's, then each one drawn.
   void accept(int32_t token);
 
-  /// One token from F32 [n_vocab]. Entries that are not finite are never drawn unless nothing else is left.
+  /// One token from F32 [n_vocab]. Entries that are not finite are never drawn unless nothing else
+  /// is left.
   [[nodiscard]] int32_t sample(std::span<const float> logits);
 
  private:

@@ -34,12 +34,14 @@ Executor::Options executor_options(const SessionOptions &options, const HParams 
 template <class T>
 T value_or_throw(Expected<T> expected) {
   if (expected) return *std::move(expected);
-  if (expected.error().code == ErrorCode::internal) throw std::runtime_error(expected.error().message);
+  if (expected.error().code == ErrorCode::internal)
+    throw std::runtime_error(expected.error().message);
   throw std::invalid_argument(expected.error().message);
 }
 
 double ms_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 }  // namespace
@@ -70,19 +72,24 @@ class Session::Impl {
   void add_adapters(const std::vector<std::shared_ptr<const Adapter>> &adapters);
   GenerateResult generate(const std::vector<int32_t> &prompt, const GenerateOptions &options,
                           const TextCallback &on_text);
-  std::vector<float> logits(const std::vector<int32_t> &tokens, const std::vector<WornAdapter> &adapters);
+  std::vector<float> logits(const std::vector<int32_t> &tokens,
+                            const std::vector<WornAdapter> &adapters);
   [[nodiscard]] std::vector<int32_t> tokenize(std::string_view text) const;
 
  private:
-  [[nodiscard]] SpanPlan spans(std::span<const int32_t> prompt, const std::vector<WornAdapter> &adapters);
+  [[nodiscard]] SpanPlan spans(std::span<const int32_t> prompt,
+                               const std::vector<WornAdapter> &adapters);
   void check_prompt(std::span<const int32_t> prompt) const;
-  /// Steps for tokens[first, first + n); logits are wanted of all of them or of the prompt's last one.
+  /// Steps for tokens[first, first + n); logits are wanted of all of them or of the prompt's last
+  /// one.
   [[nodiscard]] StepPlan plan_chunk(std::span<const int32_t> tokens, size_t first, size_t n,
                                     const std::vector<AdapterSpan> &spans, bool all_logits) const;
-  std::span<const float> prefill(std::span<const int32_t> prompt, const std::vector<AdapterSpan> &spans);
+  std::span<const float> prefill(std::span<const int32_t> prompt,
+                                 const std::vector<AdapterSpan> &spans);
   std::span<const float> decode(int32_t token, int32_t pos, const AdapterSet &set);
-  void generate_tokens(const SpanPlan &plan, const std::vector<int32_t> &prompt, const GenerateOptions &options,
-                       const TextCallback &on_text, GenerateResult &result);
+  void generate_tokens(const SpanPlan &plan, const std::vector<int32_t> &prompt,
+                       const GenerateOptions &options, const TextCallback &on_text,
+                       GenerateResult &result);
 
   [[nodiscard]] const LoadedModel &loaded() const { return *model_->loaded(); }
 
@@ -100,10 +107,12 @@ void Session::Impl::add_adapters(const std::vector<std::shared_ptr<const Adapter
   if (resident.size() != executor_.adapters().size()) executor_.set_adapters(std::move(resident));
 }
 
-SpanPlan Session::Impl::spans(std::span<const int32_t> prompt, const std::vector<WornAdapter> &adapters) {
+SpanPlan Session::Impl::spans(std::span<const int32_t> prompt,
+                              const std::vector<WornAdapter> &adapters) {
   std::vector<std::shared_ptr<const Adapter>> needed;
   for (const auto &[adapter, strength] : adapters) {
-    if (!std::isfinite(strength)) throw std::invalid_argument(fmt::format("an adapter's strength is {}", strength));
+    if (!std::isfinite(strength))
+      throw std::invalid_argument(fmt::format("an adapter's strength is {}", strength));
     needed.push_back(adapter);
   }
   add_adapters(needed);
@@ -121,12 +130,14 @@ void Session::Impl::check_prompt(std::span<const int32_t> prompt) const {
   const auto n_vocab = static_cast<int32_t>(loaded().hparams().n_vocab);
   for (const int32_t token : prompt) {
     if (token < 0 || token >= n_vocab) {
-      throw std::invalid_argument(fmt::format("token {} is not in the vocabulary of {} tokens", token, n_vocab));
+      throw std::invalid_argument(
+          fmt::format("token {} is not in the vocabulary of {} tokens", token, n_vocab));
     }
   }
   const uint32_t n_ctx = executor_.cells().n_cells();
   if (prompt.size() > n_ctx) {
-    throw std::invalid_argument(fmt::format("the prompt has {} tokens and the context holds {}", prompt.size(), n_ctx));
+    throw std::invalid_argument(
+        fmt::format("the prompt has {} tokens and the context holds {}", prompt.size(), n_ctx));
   }
 }
 
@@ -146,7 +157,8 @@ StepPlan Session::Impl::plan_chunk(std::span<const int32_t> tokens, size_t first
   return plan;
 }
 
-std::span<const float> Session::Impl::prefill(std::span<const int32_t> prompt, const std::vector<AdapterSpan> &spans) {
+std::span<const float> Session::Impl::prefill(std::span<const int32_t> prompt,
+                                              const std::vector<AdapterSpan> &spans) {
   std::span<const float> logits;
   for (size_t first = 0; first < prompt.size(); first += n_ubatch_) {
     const size_t n = std::min<size_t>(n_ubatch_, prompt.size() - first);
@@ -184,7 +196,8 @@ void Session::Impl::generate_tokens(const SpanPlan &plan, const std::vector<int3
   std::span<const float> logits = prefill(prompt, plan.spans);
   result.prompt_ms = ms_since(start);
   start = std::chrono::steady_clock::now();
-  const auto n_most = options.n_predict < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(options.n_predict);
+  const auto n_most = options.n_predict < 0 ? std::numeric_limits<size_t>::max()
+                                            : static_cast<size_t>(options.n_predict);
   for (auto pos = static_cast<int32_t>(prompt.size()); result.tokens.size() < n_most; ++pos) {
     const int32_t token = sampler.sample(logits);
     sampler.accept(token);
@@ -209,10 +222,13 @@ void Session::Impl::generate_tokens(const SpanPlan &plan, const std::vector<int3
   result.decode_ms = ms_since(start);
 }
 
-GenerateResult Session::Impl::generate(const std::vector<int32_t> &prompt, const GenerateOptions &options,
+GenerateResult Session::Impl::generate(const std::vector<int32_t> &prompt,
+                                       const GenerateOptions &options,
                                        const TextCallback &on_text) {
   check_prompt(prompt);
-  if (auto checked = check_sampling(options.sampling, static_cast<int32_t>(loaded().hparams().n_vocab)); !checked) {
+  if (auto checked =
+          check_sampling(options.sampling, static_cast<int32_t>(loaded().hparams().n_vocab));
+      !checked) {
     throw std::invalid_argument(checked.error().message);
   }
   const SpanPlan plan = spans(prompt, options.adapters);
@@ -224,7 +240,8 @@ GenerateResult Session::Impl::generate(const std::vector<int32_t> &prompt, const
   return result;
 }
 
-std::vector<float> Session::Impl::logits(const std::vector<int32_t> &tokens, const std::vector<WornAdapter> &adapters) {
+std::vector<float> Session::Impl::logits(const std::vector<int32_t> &tokens,
+                                         const std::vector<WornAdapter> &adapters) {
   check_prompt(tokens);
   const SpanPlan plan = spans(tokens, adapters);
   executor_.release(k_seq_id);
@@ -232,14 +249,16 @@ std::vector<float> Session::Impl::logits(const std::vector<int32_t> &tokens, con
   all.reserve(tokens.size() * loaded().hparams().n_vocab);
   for (size_t first = 0; first < tokens.size(); first += n_ubatch_) {
     const size_t n = std::min<size_t>(n_ubatch_, tokens.size() - first);
-    const auto chunk = value_or_throw(executor_.run(plan_chunk(tokens, first, n, plan.spans, true)));
+    const auto chunk =
+        value_or_throw(executor_.run(plan_chunk(tokens, first, n, plan.spans, true)));
     all.insert(all.end(), chunk.begin(), chunk.end());
   }
   return all;
 }
 
 std::vector<int32_t> Session::Impl::tokenize(std::string_view text) const {
-  if (!model_->has_tokenizer()) throw std::invalid_argument("the model has no tokenizer: give token ids");
+  if (!model_->has_tokenizer())
+    throw std::invalid_argument("the model has no tokenizer: give token ids");
   return model_->tokenize(text);
 }
 
@@ -249,9 +268,12 @@ Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
 Session::~Session() = default;
 
-void Session::add_adapter(std::shared_ptr<const Adapter> adapter) { impl_->add_adapters({std::move(adapter)}); }
+void Session::add_adapter(std::shared_ptr<const Adapter> adapter) {
+  impl_->add_adapters({std::move(adapter)});
+}
 
-GenerateResult Session::generate(std::string_view prompt, const GenerateOptions &options, const TextCallback &on_text) {
+GenerateResult Session::generate(std::string_view prompt, const GenerateOptions &options,
+                                 const TextCallback &on_text) {
   return impl_->generate(impl_->tokenize(prompt), options, on_text);
 }
 
@@ -260,7 +282,8 @@ GenerateResult Session::generate(const std::vector<int32_t> &prompt, const Gener
   return impl_->generate(prompt, options, on_text);
 }
 
-std::vector<float> Session::logits(const std::vector<int32_t> &tokens, const std::vector<WornAdapter> &adapters) {
+std::vector<float> Session::logits(const std::vector<int32_t> &tokens,
+                                   const std::vector<WornAdapter> &adapters) {
   return impl_->logits(tokens, adapters);
 }
 

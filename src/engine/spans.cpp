@@ -16,14 +16,17 @@ SpanPlan plan_spans(std::span<const int32_t> prompt, std::span<const RequestedAd
   std::set<int32_t> starts{0};
   for (const auto &adapter : adapters) {
     const bool invoked = !adapter.invocation_tokens.empty();
-    const int32_t start = adapter.worn.strength == 0 ? -1 : invoked ? find_last(prompt, adapter.invocation_tokens) : 0;
+    const int32_t start = adapter.worn.strength == 0 ? -1
+                          : invoked                  ? find_last(prompt, adapter.invocation_tokens)
+                                                     : 0;
     plan.active_from.push_back(start);
     if (start > 0) starts.insert(start);
   }
   for (const int32_t start : starts) {
     std::vector<Worn> worn;
     for (size_t i = 0; i < adapters.size(); ++i) {
-      const bool rules = adapters[i].invocation_tokens.empty() ? plan.active_from[i] == 0 : plan.active_from[i] == start;
+      const bool rules = adapters[i].invocation_tokens.empty() ? plan.active_from[i] == 0
+                                                               : plan.active_from[i] == start;
       if (rules) worn.push_back(adapters[i].worn);
     }
     plan.spans.push_back({start, canonical(worn)});

@@ -29,7 +29,8 @@ std::string StopMatcher::push(std::string_view text) {
     first = std::min(first, held_.find(stop));
     open = std::max(open, open_end(held_, stop));
   }
-  // The first stop string to be complete ends the text, even behind the open beginning of another one.
+  // The first stop string to be complete ends the text, even behind the open beginning of another
+  // one.
   stopped_ = first != std::string::npos;
   const size_t n_certain = stopped_ ? first : held_.size() - open;
   std::string certain = held_.substr(0, n_certain);

@@ -6,8 +6,8 @@
 
 namespace patchbay {
 
-/// Watches a stream of text for stop strings, also across pieces. Text that may be the beginning of one is held back until
-/// it is decided. One thread at a time.
+/// Watches a stream of text for stop strings, also across pieces. Text that may be the beginning of
+/// one is held back until it is decided. One thread at a time.
 class StopMatcher {
  public:
   explicit StopMatcher(std::vector<std::string> stops);

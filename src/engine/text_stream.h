@@ -10,11 +10,12 @@
 
 namespace patchbay {
 
-/// Tokens in, text to emit out: whole characters, cut before the first stop string. A model without a tokenizer gives no
-/// text. One thread at a time.
+/// Tokens in, text to emit out: whole characters, cut before the first stop string. A model without
+/// a tokenizer gives no text. One thread at a time.
 class TextStream {
  public:
-  TextStream(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stops) : stops_(std::move(stops)) {
+  TextStream(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stops)
+      : stops_(std::move(stops)) {
     if (tokenizer != nullptr) detokenizer_.emplace(std::move(tokenizer));
   }
 

@@ -10,12 +10,13 @@ ggml_tensor *rope(Graph &g, ggml_tensor *x, const AttentionOptions &options) {
   const RopeParams &rope = hp.is_swa(options.il) ? hp.rope_swa : hp.rope;
   ggml_tensor *freqs = options.rope_freqs == nullptr ? nullptr : options.rope_freqs->tensor;
   return ggml_rope_ext(g.context(), x, g.inputs().positions, freqs, static_cast<int>(hp.n_rot),
-                       rope.neox ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL, static_cast<int>(rope.n_ctx_orig),
-                       rope.freq_base, rope.freq_scale, rope.ext_factor, rope.attn_factor, rope.beta_fast,
-                       rope.beta_slow);
+                       rope.neox ? GGML_ROPE_TYPE_NEOX : GGML_ROPE_TYPE_NORMAL,
+                       static_cast<int>(rope.n_ctx_orig), rope.freq_base, rope.freq_scale,
+                       rope.ext_factor, rope.attn_factor, rope.beta_fast, rope.beta_slow);
 }
 
-/// A projection cut into heads: [n_embd, n_tokens] -> [n_embd_head, n_heads, n_tokens], normed per head where the model does.
+/// A projection cut into heads: [n_embd, n_tokens] -> [n_embd_head, n_heads, n_tokens], normed per
+/// head where the model does.
 ggml_tensor *project(Graph &g, const LinearWeights &layer, const Weight &norm, ggml_tensor *x) {
   const auto n_embd_head = static_cast<int64_t>(g.hparams().n_embd_head);
   ggml_tensor *y = linear(g, layer, x);
@@ -23,7 +24,8 @@ ggml_tensor *project(Graph &g, const LinearWeights &layer, const Weight &norm, g
   return norm ? rms_norm(g, norm, y) : y;
 }
 
-/// Writes the step's rows [n_embd_head, n_head_kv, n_tokens] into their cells of `cache` [n_embd_kv, n_cells].
+/// Writes the step's rows [n_embd_head, n_head_kv, n_tokens] into their cells of `cache`
+/// [n_embd_kv, n_cells].
 void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows) {
   ggml_tensor *flat = ggml_reshape_2d(g.context(), rows, cache->ne[0], rows->ne[2]);
   g.expand(ggml_set_rows(g.context(), cache, flat, g.inputs().cells));
@@ -32,13 +34,14 @@ void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows) {
 /// The first n_kv cells by head: a view [n_embd_head, n_kv, n_head_kv].
 ggml_tensor *cells_by_head(Graph &g, ggml_tensor *cache) {
   const HParams &hp = g.hparams();
-  return ggml_view_3d(g.context(), cache, hp.n_embd_head, g.sizes().n_kv, hp.n_head_kv, cache->nb[1],
-                      ggml_row_size(cache->type, hp.n_embd_head), 0);
+  return ggml_view_3d(g.context(), cache, hp.n_embd_head, g.sizes().n_kv, hp.n_head_kv,
+                      cache->nb[1], ggml_row_size(cache->type, hp.n_embd_head), 0);
 }
 
 }  // namespace
 
-ggml_tensor *attention(Graph &g, const AttentionWeights &w, ggml_tensor *x, const AttentionOptions &options) {
+ggml_tensor *attention(Graph &g, const AttentionWeights &w, ggml_tensor *x,
+                       const AttentionOptions &options) {
   const HParams &hp = g.hparams();
   ggml_context *c = g.context();
   ggml_tensor *q = rope(g, project(g, w.q, w.q_norm, x), options);
@@ -48,9 +51,10 @@ ggml_tensor *attention(Graph &g, const AttentionWeights &w, ggml_tensor *x, cons
   store(g, g.kv().v(options.il), v);
 
   ggml_tensor *mask = hp.is_swa(options.il) ? g.inputs().mask_swa : g.inputs().mask;
-  ggml_tensor *heads = ggml_flash_attn_ext(c, ggml_permute(c, q, 0, 2, 1, 3), cells_by_head(g, g.kv().k(options.il)),
-                                           cells_by_head(g, g.kv().v(options.il)), mask, hp.attn_scale,
-                                           /*max_bias=*/0, /*logit_softcap=*/0);
+  ggml_tensor *heads =
+      ggml_flash_attn_ext(c, ggml_permute(c, q, 0, 2, 1, 3), cells_by_head(g, g.kv().k(options.il)),
+                          cells_by_head(g, g.kv().v(options.il)), mask, hp.attn_scale,
+                          /*max_bias=*/0, /*logit_softcap=*/0);
   ggml_flash_attn_ext_set_prec(heads, GGML_PREC_F32);
   return linear(g, w.output, ggml_reshape_2d(c, heads, hp.n_embd_q(), x->ne[1]));
 }

@@ -3,8 +3,9 @@
 namespace patchbay {
 namespace {
 
-/// An upper bound of the nodes of a step: what a layer's blocks need, plus the LoRA steps of its at most nine weights. The
-/// sum over the lanes of a mixed set costs two nodes per lane (a view and an addition).
+/// An upper bound of the nodes of a step: what a layer's blocks need, plus the LoRA steps of its at
+/// most nine weights. The sum over the lanes of a mixed set costs two nodes per lane (a view and an
+/// addition).
 size_t max_nodes(const HParams &hparams, const LoraInputs *lora) {
   constexpr size_t k_per_layer = 96;
   constexpr size_t k_lora_weights = 9;
@@ -17,10 +18,12 @@ size_t max_nodes(const HParams &hparams, const LoraInputs *lora) {
 
 }  // namespace
 
-Graph::Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes, std::unique_ptr<LoraInputs> lora)
+Graph::Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
+             std::unique_ptr<LoraInputs> lora)
     : hparams_(hparams), kv_(kv), sizes_(sizes), lora_(std::move(lora)) {
   const size_t n_nodes = max_nodes(hparams_, lora_.get());
-  context_.reset(ggml_init({.mem_size = 2 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false),
+  context_.reset(ggml_init({.mem_size = 2 * n_nodes * ggml_tensor_overhead() +
+                                        ggml_graph_overhead_custom(n_nodes, false),
                             .mem_buffer = nullptr,
                             .no_alloc = true}));
   cgraph_ = ggml_new_graph_custom(context_.get(), n_nodes, false);
@@ -38,7 +41,8 @@ void Graph::make_inputs() {
   inputs_.cells = input(GGML_TYPE_I64, sizes_.n_tokens);
   inputs_.mask = input(GGML_TYPE_F16, sizes_.n_kv, sizes_.n_tokens);
   if (hparams_.n_swa > 0) inputs_.mask_swa = input(GGML_TYPE_F16, sizes_.n_kv, sizes_.n_tokens);
-  if (sizes_.n_outputs < sizes_.n_tokens) inputs_.output_rows = input(GGML_TYPE_I32, sizes_.n_outputs);
+  if (sizes_.n_outputs < sizes_.n_tokens)
+    inputs_.output_rows = input(GGML_TYPE_I32, sizes_.n_outputs);
 }
 
 ggml_tensor *Graph::keep_outputs(ggml_tensor *x) {

@@ -22,22 +22,25 @@ struct GraphSizes {
   bool operator==(const GraphSizes &) const = default;
 };
 
-/// What a step feeds its graph. Filled for every run: the allocator reuses the memory of an input after its last reader.
+/// What a step feeds its graph. Filled for every run: the allocator reuses the memory of an input
+/// after its last reader.
 struct GraphInputs {
-  ggml_tensor *tokens = nullptr;       // I32 [n_tokens]
-  ggml_tensor *positions = nullptr;    // I32 [n_tokens]
-  ggml_tensor *cells = nullptr;        // I64 [n_tokens], KV cell that each token writes
-  ggml_tensor *mask = nullptr;         // F16 [n_kv, n_tokens]
-  ggml_tensor *mask_swa = nullptr;     // F16 [n_kv, n_tokens], of sliding-window layers; models that have them only
+  ggml_tensor *tokens = nullptr;     // I32 [n_tokens]
+  ggml_tensor *positions = nullptr;  // I32 [n_tokens]
+  ggml_tensor *cells = nullptr;      // I64 [n_tokens], KV cell that each token writes
+  ggml_tensor *mask = nullptr;       // F16 [n_kv, n_tokens]
+  ggml_tensor *mask_swa =
+      nullptr;  // F16 [n_kv, n_tokens], of sliding-window layers; models that have them only
   ggml_tensor *output_rows = nullptr;  // I32 [n_outputs], unless every token is an output
 };
 
-/// A graph under construction: what the blocks of this folder need and nothing about requests. One step builds one, or
-/// runs an earlier one of the same shape again.
+/// A graph under construction: what the blocks of this folder need and nothing about requests. One
+/// step builds one, or runs an earlier one of the same shape again.
 class Graph {
  public:
   /// `kv` and `lora` outlive the graph. `lora` is null when no token of the step wears an adapter.
-  Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes, std::unique_ptr<LoraInputs> lora = nullptr);
+  Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
+        std::unique_ptr<LoraInputs> lora = nullptr);
 
   [[nodiscard]] const HParams &hparams() const { return hparams_; }
   [[nodiscard]] const KvCache &kv() const { return kv_; }
@@ -50,12 +53,13 @@ class Graph {
   /// Makes a node part of the graph now, where order matters and no later node reads it.
   void expand(ggml_tensor *node) { ggml_build_forward_expand(cgraph_, node); }
 
-  /// From here on only the rows whose logits are wanted are computed: x [n, n_tokens] -> [n, n_outputs]. Called once, when
-  /// nothing that is still to come needs the other rows.
+  /// From here on only the rows whose logits are wanted are computed: x [n, n_tokens] -> [n,
+  /// n_outputs]. Called once, when nothing that is still to come needs the other rows.
   [[nodiscard]] ggml_tensor *keep_outputs(ggml_tensor *x);
   [[nodiscard]] RowSet rows() const { return rows_; }
 
-  /// Recording: every (weight, use) pair that a graph reads is appended to `*uses` while it is built.
+  /// Recording: every (weight, use) pair that a graph reads is appended to `*uses` while it is
+  /// built.
   void record_uses(std::vector<AdaptableUse> *uses) { uses_ = uses; }
   void note_use(const Weight &weight, UseKind kind);
 

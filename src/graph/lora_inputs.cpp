@@ -7,7 +7,8 @@
 namespace patchbay {
 namespace {
 
-ggml_tensor *new_input(ggml_context *context, ggml_type type, int64_t ne0, int64_t ne1 = 1, int64_t ne2 = 1) {
+ggml_tensor *new_input(ggml_context *context, ggml_type type, int64_t ne0, int64_t ne1 = 1,
+                       int64_t ne2 = 1) {
   ggml_tensor *tensor = ggml_new_tensor_3d(context, type, ne0, ne1, ne2);
   ggml_set_input(tensor);
   return tensor;
@@ -67,7 +68,8 @@ ggml_tensor *LoraInputs::expert_slots(ggml_context *context, const PoolTarget &t
                                       int64_t n_expert) {
   ggml_tensor *&tensor = inputs(target, rows).expert_slots;
   if (tensor == nullptr) {
-    tensor = new_input(context, GGML_TYPE_I32, n_lanes(), n_expert, n_rows_[static_cast<size_t>(rows)]);
+    tensor =
+        new_input(context, GGML_TYPE_I32, n_lanes(), n_expert, n_rows_[static_cast<size_t>(rows)]);
   }
   return tensor;
 }
@@ -75,7 +77,8 @@ ggml_tensor *LoraInputs::expert_slots(ggml_context *context, const PoolTarget &t
 ggml_tensor *LoraInputs::embed_rows(ggml_context *context, const PoolTarget &target) {
   ggml_tensor *&tensor = embed_rows_[&target];
   if (tensor == nullptr) {
-    tensor = new_input(context, GGML_TYPE_I32, n_lanes() * n_rows_[static_cast<size_t>(RowSet::all)]);
+    tensor =
+        new_input(context, GGML_TYPE_I32, n_lanes() * n_rows_[static_cast<size_t>(RowSet::all)]);
   }
   return tensor;
 }
@@ -90,7 +93,8 @@ void LoraInputs::upload(const Routing &routing, std::span<const int32_t> output_
   for (const auto &[target, rows] : embed_rows_) upload_embed_rows(*target, rows, routing, tokens);
 }
 
-void LoraInputs::upload_rows(const Inputs &inputs, const SlotMap &map, const Routing &routing) const {
+void LoraInputs::upload_rows(const Inputs &inputs, const SlotMap &map,
+                             const Routing &routing) const {
   const int64_t n_expert = inputs.expert_slots == nullptr ? 0 : inputs.expert_slots->ne[1];
   std::vector<int32_t> slots;
   std::vector<float> strengths;
@@ -113,8 +117,8 @@ void LoraInputs::upload_rows(const Inputs &inputs, const SlotMap &map, const Rou
   set(inputs.expert_slots, expert_slots);
 }
 
-void LoraInputs::upload_embed_rows(const PoolTarget &target, ggml_tensor *rows, const Routing &routing,
-                                   std::span<const int32_t> tokens) const {
+void LoraInputs::upload_embed_rows(const PoolTarget &target, ggml_tensor *rows,
+                                   const Routing &routing, std::span<const int32_t> tokens) const {
   const SlotMap &map = pool_.slot_maps()[target.i_slots];
   const auto zero_row = static_cast<int32_t>(target.a->ne[1] - 1);
   const auto n_slots_used = static_cast<int32_t>(target.b->ne[2] - 1);

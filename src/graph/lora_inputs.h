@@ -17,11 +17,13 @@ namespace patchbay {
 /// Which rows of the step a tensor holds: all tokens, or only those whose logits are wanted.
 enum class RowSet : uint8_t { all, outputs };
 
-/// The routing of a step as graph inputs. Tensors are made on first use while the graph is built, so a weight that no
-/// token's adapter targets adds nothing; weights with the same members share them. Filled by upload() for every run.
+/// The routing of a step as graph inputs. Tensors are made on first use while the graph is built,
+/// so a weight that no token's adapter targets adds nothing; weights with the same members share
+/// them. Filled by upload() for every run.
 class LoraInputs {
  public:
-  /// What of the routing shapes the graph. Steps with equal shapes can run the same graph with other data.
+  /// What of the routing shapes the graph. Steps with equal shapes can run the same graph with
+  /// other data.
   struct Shape {
     size_t n_lanes = 0;
     std::vector<bool> worn;  ///< per slot map of the pool: some row wears one of its members
@@ -34,22 +36,28 @@ class LoraInputs {
   /// `pool` outlives the object. `n_rows`: rows per RowSet.
   LoraInputs(const LoraPool &pool, Shape shape, std::array<int64_t, 2> n_rows);
 
-  /// The pool's slots for `use` if some token of the step wears an adapter that targets it, else nullptr.
+  /// The pool's slots for `use` if some token of the step wears an adapter that targets it, else
+  /// nullptr.
   [[nodiscard]] const PoolTarget *find(std::string_view use) const;
 
   [[nodiscard]] int64_t n_lanes() const { return static_cast<int64_t>(shape_.n_lanes); }
 
   // Inputs for a target; see upload() for their contents.
-  [[nodiscard]] ggml_tensor *slots(ggml_context *context, const PoolTarget &target, RowSet rows);      // I32 [n_lanes, n_rows]
-  [[nodiscard]] ggml_tensor *strengths(ggml_context *context, const PoolTarget &target, RowSet rows);  // F32 [1, n_lanes, n_rows]
-  /// For each row and expert, the index into the experts of all slots: I32 [n_lanes, n_expert, n_rows].
-  [[nodiscard]] ggml_tensor *expert_slots(ggml_context *context, const PoolTarget &target, RowSet rows, int64_t n_expert);
+  [[nodiscard]] ggml_tensor *slots(ggml_context *context, const PoolTarget &target,
+                                   RowSet rows);  // I32 [n_lanes, n_rows]
+  [[nodiscard]] ggml_tensor *strengths(ggml_context *context, const PoolTarget &target,
+                                       RowSet rows);  // F32 [1, n_lanes, n_rows]
+  /// For each row and expert, the index into the experts of all slots: I32 [n_lanes, n_expert,
+  /// n_rows].
+  [[nodiscard]] ggml_tensor *expert_slots(ggml_context *context, const PoolTarget &target,
+                                          RowSet rows, int64_t n_expert);
   /// Rows of an embedding's A: I32 [n_lanes * n_rows].
   [[nodiscard]] ggml_tensor *embed_rows(ggml_context *context, const PoolTarget &target);
 
-  /// Fills every input made so far. `routing` has the shape given to the constructor; `output_rows` are the rows of
-  /// RowSet::outputs; `tokens` the ids of the step.
-  void upload(const Routing &routing, std::span<const int32_t> output_rows, std::span<const int32_t> tokens) const;
+  /// Fills every input made so far. `routing` has the shape given to the constructor; `output_rows`
+  /// are the rows of RowSet::outputs; `tokens` the ids of the step.
+  void upload(const Routing &routing, std::span<const int32_t> output_rows,
+              std::span<const int32_t> tokens) const;
 
  private:
   struct Inputs {
@@ -66,7 +74,7 @@ class LoraInputs {
   const LoraPool &pool_;
   Shape shape_;
   std::array<int64_t, 2> n_rows_;
-  std::map<std::pair<size_t, RowSet>, Inputs> inputs_;          // by slot map
+  std::map<std::pair<size_t, RowSet>, Inputs> inputs_;  // by slot map
   std::map<const PoolTarget *, ggml_tensor *> embed_rows_;
 };
 

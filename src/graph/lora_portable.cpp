@@ -39,16 +39,19 @@ ggml_tensor *add_lora_embed(Graph &g, const Weight &table, ggml_tensor *y) {
   return add_lanes(c, y, ggml_mul_mat_id(c, target->b, low, slots));
 }
 
-ggml_tensor *add_lora_experts(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *experts, ggml_tensor *y) {
+ggml_tensor *add_lora_experts(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *experts,
+                              ggml_tensor *y) {
   const PoolTarget *target = g.lora()->find(weight.name);
   if (target == nullptr) return y;
   ggml_context *c = g.context();
   const int64_t n_lanes = g.lora()->n_lanes();
   const int64_t n_used = experts->ne[0];
   const int64_t n_rows = experts->ne[1];
-  // Lane outside, expert inside: product i then reads input i % n_used, as each expert's own input requires.
-  ggml_tensor *ids = g.lora()->expert_slots(c, *target, g.rows(), weight.tensor->ne[2]);  // [n_lanes, n_expert, n_rows]
-  ids = ggml_get_rows(c, ids, experts);                                                   // [n_lanes, n_used, n_rows]
+  // Lane outside, expert inside: product i then reads input i % n_used, as each expert's own input
+  // requires.
+  ggml_tensor *ids = g.lora()->expert_slots(c, *target, g.rows(),
+                                            weight.tensor->ne[2]);  // [n_lanes, n_expert, n_rows]
+  ids = ggml_get_rows(c, ids, experts);                             // [n_lanes, n_used, n_rows]
   ids = ggml_cont(c, ggml_permute(c, ids, 1, 0, 2, 3));
   ids = ggml_reshape_2d(c, ids, n_used * n_lanes, n_rows);
 
@@ -57,7 +60,8 @@ ggml_tensor *add_lora_experts(Graph &g, const Weight &weight, ggml_tensor *x, gg
   ggml_tensor *strengths = g.lora()->strengths(c, *target, g.rows());
   low = ggml_mul(c, low, ggml_reshape_4d(c, strengths, 1, 1, n_lanes, n_rows));
   low = ggml_reshape_3d(c, low, target->n_rank, n_used * n_lanes, n_rows);
-  ggml_tensor *delta = ggml_mul_mat_id(c, target->b, low, ids);  // [n_out, n_used * n_lanes, n_rows]
+  ggml_tensor *delta =
+      ggml_mul_mat_id(c, target->b, low, ids);  // [n_out, n_used * n_lanes, n_rows]
 
   delta = ggml_reshape_3d(c, delta, delta->ne[0] * n_used, n_lanes, n_rows);
   ggml_tensor *flat = ggml_reshape_2d(c, y, y->ne[0] * n_used, n_rows);

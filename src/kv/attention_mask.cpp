@@ -13,8 +13,8 @@ bool sees(const SeqPos &token, const SeqPos &cell, uint32_t n_swa) {
 
 }  // namespace
 
-void fill_mask(std::span<const SeqPos> cells, uint32_t n_kv, std::span<const SeqPos> tokens, uint32_t n_swa,
-               std::span<ggml_fp16_t> mask) {
+void fill_mask(std::span<const SeqPos> cells, uint32_t n_kv, std::span<const SeqPos> tokens,
+               uint32_t n_swa, std::span<ggml_fp16_t> mask) {
   assert(n_kv <= cells.size() && mask.size() == n_kv * tokens.size());
   const ggml_fp16_t visible = ggml_fp32_to_fp16(0);
   const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());

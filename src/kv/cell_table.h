@@ -27,7 +27,8 @@ class CellTable {
   /// One past the highest cell in use: attention needs to look no further.
   [[nodiscard]] uint32_t end() const { return end_; }
 
-  /// Gives each token of `tokens` a cell, lowest first. All or nothing: nullopt, and nothing changed, when too few are free.
+  /// Gives each token of `tokens` a cell, lowest first. All or nothing: nullopt, and nothing
+  /// changed, when too few are free.
   [[nodiscard]] std::optional<std::vector<int32_t>> claim(std::span<const SeqPos> tokens);
 
   /// Frees the cells of a sequence from position `first_pos` on.

@@ -16,16 +16,20 @@ KvCache::KvCache(const HParams &hparams, uint32_t n_cells, ggml_type type, Memor
     v_.push_back(ggml_new_tensor_2d(context_.get(), type, hparams.n_embd_kv(), n_cells));
   }
   if (memory == Memory::shapes_only) return;
-  buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_cpu_buffer_type()));
+  buffer_.reset(
+      ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_cpu_buffer_type()));
   if (!buffer_) {
-    throw LoadError({.problem = fmt::format("not enough memory for a KV cache of {} tokens", n_cells),
-                     .hint = "a smaller -c needs less",
-                     .code = ErrorCode::out_of_memory});
+    throw LoadError(
+        {.problem = fmt::format("not enough memory for a KV cache of {} tokens", n_cells),
+         .hint = "a smaller -c needs less",
+         .code = ErrorCode::out_of_memory});
   }
   // Cells that were never written are masked, but 0 * NaN would still be NaN.
   ggml_backend_buffer_clear(buffer_.get(), 0);
 }
 
-size_t KvCache::size_bytes() const { return buffer_ ? ggml_backend_buffer_get_size(buffer_.get()) : 0; }
+size_t KvCache::size_bytes() const {
+  return buffer_ ? ggml_backend_buffer_get_size(buffer_.get()) : 0;
+}
 
 }  // namespace patchbay

@@ -9,14 +9,16 @@
 
 namespace patchbay {
 
-/// The cache tensors: keys and values of every layer, one row per cell. Which cell is whose is the CellTable's business.
+/// The cache tensors: keys and values of every layer, one row per cell. Which cell is whose is the
+/// CellTable's business.
 class KvCache {
  public:
   enum class Memory { allocate, shapes_only };
 
-  /// `type`: F16 or F32. Throws LoadError (out_of_memory) when the buffer cannot be had. With Memory::shapes_only the
-  /// tensors have no data, for graphs that are only looked at.
-  KvCache(const HParams &hparams, uint32_t n_cells, ggml_type type, Memory memory = Memory::allocate);
+  /// `type`: F16 or F32. Throws LoadError (out_of_memory) when the buffer cannot be had. With
+  /// Memory::shapes_only the tensors have no data, for graphs that are only looked at.
+  KvCache(const HParams &hparams, uint32_t n_cells, ggml_type type,
+          Memory memory = Memory::allocate);
 
   [[nodiscard]] uint32_t n_cells() const { return n_cells_; }
   [[nodiscard]] ggml_tensor *k(uint32_t il) const { return k_[il]; }  // [n_embd_kv, n_cells]

@@ -16,7 +16,8 @@
 
 namespace patchbay {
 
-/// One low-rank factor in ggml order. Its bytes belong to `owner`: the mapped file, or a buffer made while loading.
+/// One low-rank factor in ggml order. Its bytes belong to `owner`: the mapped file, or a buffer
+/// made while loading.
 struct Factor {
   ggml_type type = GGML_TYPE_F32;  ///< F32, F16 or BF16
   std::array<int64_t, 3> ne{1, 1, 1};
@@ -50,28 +51,32 @@ enum class AdapterFormat { gguf, peft };
 /// SHA-256 of an adapter's content, see digest_of().
 using AdapterDigest = std::array<unsigned char, 32>;
 
-/// A checked adapter: it fits the base it was loaded for, every number is finite, every pair is read by the base's graph.
-/// Immutable; shared by all requests that wear it; any thread.
+/// A checked adapter: it fits the base it was loaded for, every number is finite, every pair is
+/// read by the base's graph. Immutable; shared by all requests that wear it; any thread.
 struct Adapter {
   std::string name;  ///< by default the file stem or folder name
   std::string path;
   AdapterFormat format = AdapterFormat::gguf;
   std::vector<FactorPair> pairs;  ///< sorted by target
   double alpha = 0;               ///< as the file states it, for display
-  std::vector<int32_t> invocation_tokens;  ///< aLoRA (arXiv 2504.12397): empty for an ordinary adapter
+  std::vector<int32_t>
+      invocation_tokens;  ///< aLoRA (arXiv 2504.12397): empty for an ordinary adapter
   std::string task_name;
   std::string prompt_prefix;
   std::string base_name;              ///< what the file says it was trained on; may be empty
   std::vector<std::string> notes;     ///< warnings and what was left out, with counts, for listings
   bool cannot_change_output = false;  ///< every scale is 0 or every B is zero
   size_t size_bytes = 0;              ///< of all factors
-  AdapterDigest digest{};             ///< of the content, whatever its name; orders adapters where order must not matter
+  AdapterDigest
+      digest{};  ///< of the content, whatever its name; orders adapters where order must not matter
 
   [[nodiscard]] const FactorPair *find(std::string_view target) const;
 };
 
-/// Loads a GGUF adapter file or a PEFT folder (adapter_config.json beside adapter_model.safetensors) for `base`.
-/// Refuses, by LoadError, whatever cannot be honoured exactly; never loads half an adapter. Any thread.
-[[nodiscard]] std::shared_ptr<const Adapter> load_adapter(const std::filesystem::path &path, const BaseInfo &base);
+/// Loads a GGUF adapter file or a PEFT folder (adapter_config.json beside
+/// adapter_model.safetensors) for `base`. Refuses, by LoadError, whatever cannot be honoured
+/// exactly; never loads half an adapter. Any thread.
+[[nodiscard]] std::shared_ptr<const Adapter> load_adapter(const std::filesystem::path &path,
+                                                          const BaseInfo &base);
 
 }  // namespace patchbay

@@ -8,10 +8,13 @@
 namespace patchbay {
 namespace {
 
-/// Each part goes in with its length before it, so that no two lists of parts run together to the same bytes.
+/// Each part goes in with its length before it, so that no two lists of parts run together to the
+/// same bytes.
 class Hasher {
  public:
-  Hasher() : context_(EVP_MD_CTX_new()) { check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr)); }
+  Hasher() : context_(EVP_MD_CTX_new()) {
+    check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
+  }
 
   void bytes(std::span<const std::byte> part) {
     value(static_cast<uint64_t>(part.size()));

@@ -21,7 +21,8 @@ using Members = std::map<std::string_view, std::vector<Member>>;
 Members group_by_target(const std::vector<std::shared_ptr<const Adapter>> &adapters) {
   Members members;
   for (size_t i = 0; i < adapters.size(); ++i) {
-    for (const auto &pair : adapters[i]->pairs) members[pair.target].push_back({static_cast<int32_t>(i), &pair});
+    for (const auto &pair : adapters[i]->pairs)
+      members[pair.target].push_back({static_cast<int32_t>(i), &pair});
   }
   return members;
 }
@@ -40,9 +41,12 @@ PoolTarget make_target(ggml_context *context, const std::vector<Member> &members
   const auto n_slots = static_cast<int64_t>(members.size()) + 1;
   const int64_t n_expert = first.kind == UseKind::experts ? first.b.ne[2] : 1;
   target.a = first.kind == UseKind::embed
-                 ? ggml_new_tensor_2d(context, GGML_TYPE_F32, target.n_rank, first.a.ne[1] * (n_slots - 1) + 1)
-                 : ggml_new_tensor_3d(context, GGML_TYPE_F32, first.a.ne[0], target.n_rank, n_expert * n_slots);
-  target.b = ggml_new_tensor_3d(context, GGML_TYPE_F32, target.n_rank, first.b.ne[1], n_expert * n_slots);
+                 ? ggml_new_tensor_2d(context, GGML_TYPE_F32, target.n_rank,
+                                      first.a.ne[1] * (n_slots - 1) + 1)
+                 : ggml_new_tensor_3d(context, GGML_TYPE_F32, first.a.ne[0], target.n_rank,
+                                      n_expert * n_slots);
+  target.b =
+      ggml_new_tensor_3d(context, GGML_TYPE_F32, target.n_rank, first.b.ne[1], n_expert * n_slots);
   return target;
 }
 
@@ -50,8 +54,10 @@ float *row_of(ggml_tensor *tensor, int64_t row) {
   return static_cast<float *>(tensor->data) + row * tensor->ne[0];
 }
 
-/// Copies `n_rows` rows of a factor from row `first` on to rows `to...` of `tensor`; longer rows there end in zeros.
-void copy_rows(const Factor &factor, int64_t first, int64_t n_rows, ggml_tensor *tensor, int64_t to, float scale) {
+/// Copies `n_rows` rows of a factor from row `first` on to rows `to...` of `tensor`; longer rows
+/// there end in zeros.
+void copy_rows(const Factor &factor, int64_t first, int64_t n_rows, ggml_tensor *tensor, int64_t to,
+               float scale) {
   for (int64_t row = 0; row < n_rows; ++row) {
     const std::span<float> out(row_of(tensor, to + row), static_cast<size_t>(factor.ne[0]));
     to_f32(factor, (first + row) * factor.ne[0], out);
@@ -94,18 +100,21 @@ LoraPool::LoraPool(std::vector<std::shared_ptr<const Adapter>> adapters, const B
   std::ranges::stable_sort(adapters_, {}, [](const auto &adapter) { return adapter->digest; });
   const Members members = group_by_target(adapters_);
   if (members.empty()) return;
-  context_.reset(ggml_init(
-      {.mem_size = ggml_tensor_overhead() * 2 * members.size(), .mem_buffer = nullptr, .no_alloc = true}));
+  context_.reset(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * members.size(),
+                            .mem_buffer = nullptr,
+                            .no_alloc = true}));
   for (const auto &[use, list] : members) {
     PoolTarget target = make_target(context_.get(), list);
     target.i_slots = intern(make_slot_map(list, adapters_.size()));
     targets_.emplace(use, target);
   }
-  buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_cpu_buffer_type()));
+  buffer_.reset(
+      ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_cpu_buffer_type()));
   if (!buffer_) {
-    throw LoadError({.path = base.path,
-                     .problem = fmt::format("not enough memory to hold {} adapter(s)", adapters_.size()),
-                     .code = ErrorCode::out_of_memory});
+    throw LoadError(
+        {.path = base.path,
+         .problem = fmt::format("not enough memory to hold {} adapter(s)", adapters_.size()),
+         .code = ErrorCode::out_of_memory});
   }
   ggml_backend_buffer_clear(buffer_.get(), 0);
   for (const auto &[use, list] : members) fill(list, targets_.at(use));
@@ -116,7 +125,9 @@ const PoolTarget *LoraPool::find(std::string_view use) const {
   return found == targets_.end() ? nullptr : &found->second;
 }
 
-size_t LoraPool::size_bytes() const { return buffer_ ? ggml_backend_buffer_get_size(buffer_.get()) : 0; }
+size_t LoraPool::size_bytes() const {
+  return buffer_ ? ggml_backend_buffer_get_size(buffer_.get()) : 0;
+}
 
 size_t LoraPool::intern(SlotMap map) {
   const auto found = std::ranges::find(slot_maps_, map);

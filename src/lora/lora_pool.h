@@ -13,14 +13,16 @@
 
 namespace patchbay {
 
-/// The slots of the adapters that target one weight. Slot 0 is all zeros, for rows that wear none of them. Ranks below
-/// n_rank are padded with zeros; alpha / rank is folded into b, so that a row's strength is all that varies per step.
+/// The slots of the adapters that target one weight. Slot 0 is all zeros, for rows that wear none
+/// of them. Ranks below n_rank are padded with zeros; alpha / rank is folded into b, so that a
+/// row's strength is all that varies per step.
 ///
 /// | kind    | a                                        | b                                   |
 /// |---------|------------------------------------------|-------------------------------------|
 /// | linear  | F32 [n_in, n_rank, n_slots]              | F32 [n_rank, n_out, n_slots]        |
 /// | experts | F32 [n_in, n_rank, n_expert * n_slots]   | F32 [n_rank, n_out, n_expert * n_slots] |
-/// | embed   | F32 [n_rank, n_rows * (n_slots - 1) + 1], the last row zero | F32 [n_rank, n_out, n_slots] |
+/// | embed   | F32 [n_rank, n_rows * (n_slots - 1) + 1], the last row zero | F32 [n_rank, n_out,
+/// n_slots] |
 struct PoolTarget {
   UseKind kind = UseKind::linear;
   int64_t n_rank = 0;
@@ -29,17 +31,20 @@ struct PoolTarget {
   size_t i_slots = 0;  ///< index into LoraPool::slot_maps()
 };
 
-/// Slot of each adapter of the pool, by its index; 0 for one that does not target the weight. Weights with the same members
-/// share one map.
+/// Slot of each adapter of the pool, by its index; 0 for one that does not target the weight.
+/// Weights with the same members share one map.
 struct SlotMap {
   std::vector<int32_t> slots;
 
-  [[nodiscard]] int32_t slot(int32_t i_adapter) const { return i_adapter < 0 ? 0 : slots[static_cast<size_t>(i_adapter)]; }
+  [[nodiscard]] int32_t slot(int32_t i_adapter) const {
+    return i_adapter < 0 ? 0 : slots[static_cast<size_t>(i_adapter)];
+  }
   bool operator==(const SlotMap &) const = default;
 };
 
-/// Adapters in the form that the portable LoRA step reads: per weight one stack of A and one of B, so that the graph does
-/// not depend on how many there are. Immutable once made; the engine makes a new one when the resident set changes.
+/// Adapters in the form that the portable LoRA step reads: per weight one stack of A and one of B,
+/// so that the graph does not depend on how many there are. Immutable once made; the engine makes a
+/// new one when the resident set changes.
 class LoraPool {
  public:
   /// Throws LoadError (out_of_memory).
@@ -48,9 +53,11 @@ class LoraPool {
   /// nullptr when no adapter of the pool targets `use`.
   [[nodiscard]] const PoolTarget *find(std::string_view use) const;
   [[nodiscard]] const std::vector<SlotMap> &slot_maps() const { return slot_maps_; }
-  /// Ordered by digest: an adapter's index is its place here, and sums over a set run in this order, so that they do not
-  /// depend on the order of loading.
-  [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const { return adapters_; }
+  /// Ordered by digest: an adapter's index is its place here, and sums over a set run in this
+  /// order, so that they do not depend on the order of loading.
+  [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const {
+    return adapters_;
+  }
   [[nodiscard]] size_t size_bytes() const;
 
  private:

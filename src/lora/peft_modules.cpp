@@ -72,7 +72,7 @@ const SafeTensor **slot_of(Slots &slots, PeftRole role) {
 
 void put_half(const SafetensorsFile &file, const PeftKey &key, const SafeTensor &tensor,
               Sorted &sorted) {
-  const SafeTensor **slot = slot_of(sorted.slots[{key.module, key.n_wrappers}], key.role);
+  const SafeTensor **slot = slot_of(sorted.slots[{key.module_path, key.n_wrappers}], key.role);
   if (*slot != nullptr) {
     refuse(file, tensor.name, fmt::format("is there twice, also as {}", (*slot)->name));
   }
@@ -81,14 +81,14 @@ void put_half(const SafetensorsFile &file, const PeftKey &key, const SafeTensor 
 
 void put_copy(const PeftKey &key, const SafeTensor &tensor, Sorted &sorted) {
   sorted.n_base_copies++;
-  sorted.copied_modules.insert(key.module);
-  if (tensor.name.ends_with(".base_layer.weight")) sorted.base_weights[key.module] = &tensor;
+  sorted.copied_modules.insert(key.module_path);
+  if (tensor.name.ends_with(".base_layer.weight")) sorted.base_weights[key.module_path] = &tensor;
 }
 
 void put(const SafetensorsFile &file, const SafeTensor &tensor, Sorted &sorted) {
   const PeftKey key = parse_key(file, tensor.name);
   if (!key.adapter_name.empty()) sorted.adapter_names.insert(key.adapter_name);
-  if (is_vision_or_audio(key.module)) {
+  if (is_vision_or_audio(key.module_path)) {
     sorted.vision_or_audio.push_back(tensor.name);
     return;
   }
@@ -133,7 +133,7 @@ void check_vocabulary(const SafetensorsFile &file, uint32_t n_vocab) {
   for (const auto &tensor : file.tensors()) {
     const auto key = parse_peft_key(tensor.name);
     if (!key || key->role != PeftRole::whole_tensor || tensor.shape.size() != 2) continue;
-    const auto module = bare_module(key->module);
+    const auto module = bare_module(key->module_path);
     if (module != "embed_tokens" && module != "lm_head") continue;
     if (tensor.shape[0] == static_cast<int64_t>(n_vocab)) continue;
     refuse(file, tensor.name,

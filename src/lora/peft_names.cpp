@@ -200,7 +200,7 @@ std::optional<PeftKey> parse_peft_key(std::string_view key) {
   const Suffix module(components.begin(), begin);
   Suffix suffix(begin, components.end());
   if (module.empty()) return std::nullopt;
-  PeftKey parsed{.module = joined(module)};
+  PeftKey parsed{.module_path = joined(module)};
   while (!suffix.empty() && suffix[0] == "base_layer") {
     parsed.n_wrappers++;
     suffix = suffix.subspan(1);

@@ -27,10 +27,10 @@ enum class PeftRole {
 
 /// A key of adapter_model.safetensors, taken apart.
 struct PeftKey {
-  std::string
-      module;  ///< path in the model that was trained, e.g. "model.layers.0.self_attn.q_proj"
-  int n_wrappers =
-      0;  ///< how many `base_layer` stand behind it: nested wrappers of expert parameters
+  /// Path in the model that was trained, e.g. "model.layers.0.self_attn.q_proj".
+  std::string module_path;
+  /// How many `base_layer` stand behind it: nested wrappers of expert parameters.
+  int n_wrappers = 0;
   PeftRole role = PeftRole::pair_a;
   std::string adapter_name;  ///< "default" in "lora_A.default.weight"; mostly empty
 };

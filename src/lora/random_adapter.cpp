@@ -25,7 +25,8 @@ Factor random_factor(std::array<int64_t, 3> ne, float sigma, std::mt19937_64 &ra
   return factor;
 }
 
-FactorPair random_pair(const AdaptableUse &use, int64_t n_rank, float size, std::mt19937_64 &random) {
+FactorPair random_pair(const AdaptableUse &use, int64_t n_rank, float size,
+                       std::mt19937_64 &random) {
   const auto [n_in, n_out, n_expert] = use.ne;
   FactorPair pair{.target = use.name, .kind = use.kind, .n_rank = n_rank};
   const float sigma_b = size / std::sqrt(static_cast<float>(n_rank));
@@ -33,7 +34,8 @@ FactorPair random_pair(const AdaptableUse &use, int64_t n_rank, float size, std:
     pair.a = random_factor({n_rank, n_out, 1}, 1, random);
     pair.b = random_factor({n_rank, n_in, 1}, sigma_b, random);
   } else {
-    pair.a = random_factor({n_in, n_rank, n_expert}, 1 / std::sqrt(static_cast<float>(n_in)), random);
+    pair.a =
+        random_factor({n_in, n_rank, n_expert}, 1 / std::sqrt(static_cast<float>(n_in)), random);
     pair.b = random_factor({n_rank, n_out, n_expert}, sigma_b, random);
   }
   return pair;
@@ -41,15 +43,16 @@ FactorPair random_pair(const AdaptableUse &use, int64_t n_rank, float size, std:
 
 }  // namespace
 
-std::shared_ptr<const Adapter> make_random_adapter(std::span<const AdaptableUse> uses, int64_t n_rank, float size,
-                                                   uint64_t seed) {
+std::shared_ptr<const Adapter> make_random_adapter(std::span<const AdaptableUse> uses,
+                                                   int64_t n_rank, float size, uint64_t seed) {
   std::mt19937_64 random(seed);
   auto adapter = std::make_shared<Adapter>();
   adapter->name = fmt::format("random-{}", seed);
   adapter->alpha = static_cast<double>(n_rank);
   for (const auto &use : uses) {
     adapter->pairs.push_back(random_pair(use, n_rank, size, random));
-    adapter->size_bytes += adapter->pairs.back().a.data.size() + adapter->pairs.back().b.data.size();
+    adapter->size_bytes +=
+        adapter->pairs.back().a.data.size() + adapter->pairs.back().b.data.size();
   }
   std::ranges::sort(adapter->pairs, {}, &FactorPair::target);
   adapter->digest = digest_of(*adapter);

@@ -25,7 +25,8 @@ Routing Routing::of(std::span<const AdapterSet *const> rows) {
   for (const AdapterSet *set : rows) routing.n_lanes_ = std::max(routing.n_lanes_, set->size());
   routing.worn_.resize(routing.n_rows_ * routing.n_lanes_, Worn{k_none, 0});
   for (size_t row = 0; row < rows.size(); ++row) {
-    std::ranges::copy(*rows[row], routing.worn_.begin() + static_cast<ptrdiff_t>(row * routing.n_lanes_));
+    std::ranges::copy(*rows[row],
+                      routing.worn_.begin() + static_cast<ptrdiff_t>(row * routing.n_lanes_));
   }
   return routing;
 }

@@ -15,14 +15,16 @@ struct Worn {
   bool operator==(const Worn &) const = default;
 };
 
-/// What a token wears, in canonical order (by index). Empty: the base alone. Strengths of 0 are never kept: zero is exactly
-/// "not there".
+/// What a token wears, in canonical order (by index). Empty: the base alone. Strengths of 0 are
+/// never kept: zero is exactly "not there".
 using AdapterSet = std::vector<Worn>;
 
-/// The canonical form of `worn`: sorted by index, strengths of 0 left out, the strengths of an adapter named twice added.
+/// The canonical form of `worn`: sorted by index, strengths of 0 left out, the strengths of an
+/// adapter named twice added.
 [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn);
 
-/// Which adapters each row of one step wears, as data: [n_rows][n_lanes], a row's unused lanes hold k_none. Built per step.
+/// Which adapters each row of one step wears, as data: [n_rows][n_lanes], a row's unused lanes hold
+/// k_none. Built per step.
 class Routing {
  public:
   static constexpr int32_t k_none = -1;
@@ -36,7 +38,9 @@ class Routing {
   [[nodiscard]] bool empty() const { return n_lanes_ == 0; }
   [[nodiscard]] size_t n_rows() const { return n_rows_; }
   [[nodiscard]] size_t n_lanes() const { return n_lanes_; }  ///< the largest set's size
-  [[nodiscard]] const Worn &at(size_t row, size_t lane) const { return worn_[row * n_lanes_ + lane]; }
+  [[nodiscard]] const Worn &at(size_t row, size_t lane) const {
+    return worn_[row * n_lanes_ + lane];
+  }
 
  private:
   size_t n_rows_ = 0;

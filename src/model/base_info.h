@@ -17,8 +17,9 @@ enum class UseKind {
   experts,  ///< y_e = W_e x for the experts chosen per token; W [n_in, n_out, n_expert]
 };
 
-/// One (tensor, use) pair that the model's graph reads, found by recording one build of the graph. An adapter may target
-/// these and nothing else. A tied head is the use `output.weight` of kind linear, whatever tensor holds its numbers.
+/// One (tensor, use) pair that the model's graph reads, found by recording one build of the graph.
+/// An adapter may target these and nothing else. A tied head is the use `output.weight` of kind
+/// linear, whatever tensor holds its numbers.
 struct AdaptableUse {
   std::string name;  ///< GGUF name by which adapters call it, e.g. "blk.0.attn_q.weight"
   UseKind kind = UseKind::linear;
@@ -34,7 +35,8 @@ struct BaseInfo {
   bool tied_head = false;  ///< no output.weight of its own
   std::vector<AdaptableUse> uses;
 
-  /// The use of that name, or nullptr. A tied table has two uses under two names, never one name twice.
+  /// The use of that name, or nullptr. A tied table has two uses under two names, never one name
+  /// twice.
   [[nodiscard]] const AdaptableUse *find_use(std::string_view use_name) const {
     for (const auto &use : uses) {
       if (use.name == use_name) return &use;

@@ -8,18 +8,19 @@
 namespace patchbay {
 namespace {
 
-/// Types whose repacked product was measured at least 1.1 times as fast as the plain one (2048 x 2048, two threads, one
-/// to 128 tokens); Q2_K can be repacked too but gains nothing.
+/// Types whose repacked product was measured at least 1.1 times as fast as the plain one (2048 x
+/// 2048, two threads, one to 128 tokens); Q2_K can be repacked too but gains nothing.
 bool gains(ggml_type type) {
-  return type == GGML_TYPE_Q4_0 || type == GGML_TYPE_Q4_K || type == GGML_TYPE_IQ4_NL || type == GGML_TYPE_MXFP4;
+  return type == GGML_TYPE_Q4_0 || type == GGML_TYPE_Q4_K || type == GGML_TYPE_IQ4_NL ||
+         type == GGML_TYPE_MXFP4;
 }
 
-/// Asks the device, on a product with shapes like the real one. Writing a tensor that ggml cannot repack into such a
-/// buffer is a crash, so its word is needed before the buffer is chosen.
+/// Asks the device, on a product with shapes like the real one. Writing a tensor that ggml cannot
+/// repack into such a buffer is a crash, so its word is needed before the buffer is chosen.
 bool device_repacks(TensorRole role, const ggml_tensor &tensor) {
   constexpr size_t k_n_tensors = 4;
-  ggml_context_ptr context(
-      ggml_init({.mem_size = ggml_tensor_overhead() * k_n_tensors, .mem_buffer = nullptr, .no_alloc = true}));
+  ggml_context_ptr context(ggml_init(
+      {.mem_size = ggml_tensor_overhead() * k_n_tensors, .mem_buffer = nullptr, .no_alloc = true}));
   ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(repack_buffer_type(), 0));
   ggml_tensor *weight = ggml_new_tensor(context.get(), tensor.type, GGML_MAX_DIMS, tensor.ne);
   weight->buffer = buffer.get();
@@ -29,7 +30,8 @@ bool device_repacks(TensorRole role, const ggml_tensor &tensor) {
     ggml_tensor *ids = ggml_new_tensor_2d(context.get(), GGML_TYPE_I32, 1, 1);
     op = ggml_mul_mat_id(context.get(), weight, x, ids);
   } else {
-    op = ggml_mul_mat(context.get(), weight, ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, tensor.ne[0], 1));
+    op = ggml_mul_mat(context.get(), weight,
+                      ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, tensor.ne[0], 1));
   }
   return ggml_backend_dev_supports_op(ggml_backend_buft_get_device(repack_buffer_type()), op);
 }

@@ -12,7 +12,8 @@ namespace patchbay {
 
 /// What a tensor is used for; decides where it may live and which types it may have.
 enum class TensorRole {
-  table,    ///< rows are looked up (and multiplied, when it is a tied head): any type that has get_rows
+  table,    ///< rows are looked up (and multiplied, when it is a tied head): any type that has
+            ///< get_rows
   linear,   ///< multiplied: any type
   experts,  ///< multiplied per expert: any type
   vector,   ///< norm, bias or rope factors: F32
@@ -24,11 +25,12 @@ struct TensorSpec {
   std::array<int64_t, 3> ne{1, 1, 1};  ///< ggml order
   TensorRole role = TensorRole::linear;
   bool required = true;
-  Weight *weight = nullptr;  ///< receives name and tensor when the model is loaded; outlives the loading
+  Weight *weight =
+      nullptr;  ///< receives name and tensor when the model is loaded; outlives the loading
 };
 
-/// Every tensor a model may have. The loader reads only this and knows no family; a tensor in the file that no line names
-/// is refused, since a weight that the graph ignores means wrong answers.
+/// Every tensor a model may have. The loader reads only this and knows no family; a tensor in the
+/// file that no line names is refused, since a weight that the graph ignores means wrong answers.
 class TensorTable {
  public:
   void table(Weight &weight, std::string name, int64_t n_row, int64_t n_rows) {

@@ -25,8 +25,8 @@ struct Plan {
   std::vector<Placement> repacked;
 };
 
-[[noreturn]] void refuse(const GgufFile &file, std::string item, std::string problem, std::string wanted,
-                         std::string found, std::string hint = "") {
+[[noreturn]] void refuse(const GgufFile &file, std::string item, std::string problem,
+                         std::string wanted, std::string found, std::string hint = "") {
   throw LoadError({.path = file.path(),
                    .item = std::move(item),
                    .problem = std::move(problem),
@@ -39,7 +39,8 @@ void check_shape(const GgufFile &file, const TensorSpec &spec, const GgufTensor 
   const std::array<int64_t, 4> want{spec.ne[0], spec.ne[1], spec.ne[2], 1};
   if (tensor.ne == want) return;
   const int n_dims = spec.ne[2] > 1 ? 3 : spec.ne[1] > 1 ? 2 : 1;
-  refuse(file, spec.name, "has incorrect shape", format_shape(want, n_dims), format_shape(tensor.ne, tensor.n_dims));
+  refuse(file, spec.name, "has incorrect shape", format_shape(want, n_dims),
+         format_shape(tensor.ne, tensor.n_dims));
 }
 
 /// ggml aborts on a product or a look-up whose type it cannot do; none may get that far.
@@ -53,12 +54,14 @@ bool type_fits(TensorRole role, ggml_type type) {
 void check_type(const GgufFile &file, const TensorSpec &spec, const GgufTensor &tensor) {
   if (type_fits(spec.role, tensor.type)) return;
   refuse(file, spec.name, "has a type that cannot be used here",
-         spec.role == TensorRole::vector ? "F32" : "a float or quantised type", ggml_type_name(tensor.type));
+         spec.role == TensorRole::vector ? "F32" : "a float or quantised type",
+         ggml_type_name(tensor.type));
 }
 
 std::string list_names(const std::vector<std::string_view> &names) {
   constexpr size_t k_most = 5;
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + std::min(names.size(), k_most), ", "));
+  std::string text = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + std::min(names.size(), k_most), ", "));
   if (names.size() > k_most) text += fmt::format(" and {} more", names.size() - k_most);
   return text;
 }
@@ -71,7 +74,8 @@ void refuse_unknown(const GgufFile &file, const TensorTable &table) {
     if (!known.contains(tensor.name)) unknown.push_back(tensor.name);
   }
   if (unknown.empty()) return;
-  refuse(file, "", fmt::format("has {} tensor(s) that its architecture does not read", unknown.size()), "",
+  refuse(file, "",
+         fmt::format("has {} tensor(s) that its architecture does not read", unknown.size()), "",
          list_names(unknown));
 }
 
@@ -85,7 +89,8 @@ bool is_aligned(const GgufTensor &tensor, size_t alignment) {
   return reinterpret_cast<uintptr_t>(tensor.data.data()) % alignment == 0;
 }
 
-Plan make_plan(const GgufFile &file, const TensorTable &table, const WeightOptions &options, ggml_context *context) {
+Plan make_plan(const GgufFile &file, const TensorTable &table, const WeightOptions &options,
+               ggml_context *context) {
   Plan plan;
   plan.mapped.resize(file.shards().size());
   const size_t alignment = ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type());
@@ -119,7 +124,8 @@ size_t count_bytes(const std::vector<Placement> &placements) {
 }
 
 /// One buffer over the mapping of a shard; its tensors lie where the file has them.
-ggml_backend_buffer_ptr map_shard(const MappedFile &shard, const std::vector<Placement> &placements) {
+ggml_backend_buffer_ptr map_shard(const MappedFile &shard,
+                                  const std::vector<Placement> &placements) {
   // ggml takes a non-const pointer, but weights are only ever read.
   auto *base = const_cast<std::byte *>(shard.bytes().data());
   ggml_backend_buffer_ptr buffer(ggml_backend_cpu_buffer_from_ptr(base, shard.bytes().size()));
@@ -130,7 +136,8 @@ ggml_backend_buffer_ptr map_shard(const MappedFile &shard, const std::vector<Pla
   return buffer;
 }
 
-/// One new buffer of the given type that holds copies of all `placements`; the file's pages are given back on the way.
+/// One new buffer of the given type that holds copies of all `placements`; the file's pages are
+/// given back on the way.
 ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_type_t type,
                                      const std::vector<Placement> &placements,
                                      const std::function<void(size_t)> &done) {
@@ -141,9 +148,10 @@ ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_t
   }
   ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, n_bytes));
   if (!buffer) {
-    throw LoadError({.path = file.path(),
-                     .problem = fmt::format("needs {} bytes for weights, more memory than there is", n_bytes),
-                     .code = ErrorCode::out_of_memory});
+    throw LoadError(
+        {.path = file.path(),
+         .problem = fmt::format("needs {} bytes for weights, more memory than there is", n_bytes),
+         .code = ErrorCode::out_of_memory});
   }
   ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
   ggml_tallocr allocator = ggml_tallocr_new(buffer.get());
@@ -158,8 +166,8 @@ ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_t
 
 }  // namespace
 
-WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable &table, const WeightOptions &options,
-                         const LoadProgress &progress)
+WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable &table,
+                         const WeightOptions &options, const LoadProgress &progress)
     : file_(std::move(file)) {
   refuse_unknown(*file_, table);
   context_.reset(ggml_init({.mem_size = ggml_tensor_overhead() * (table.specs().size() + 1),

@@ -19,14 +19,14 @@ struct WeightOptions {
 /// Called while loading with the bytes done and the bytes in all; from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t all_bytes)>;
 
-/// Owns the tensors of a model and the memory they live in: the mapped file itself for most, a private copy for tensors
-/// that are repacked or that lie misaligned in the file.
+/// Owns the tensors of a model and the memory they live in: the mapped file itself for most, a
+/// private copy for tensors that are repacked or that lie misaligned in the file.
 class WeightStore {
  public:
-  /// Checks every tensor of `file` against `table` and binds the table's weights. Throws LoadError: missing, unknown,
-  /// wrong shape, a type that the role cannot have.
-  WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable &table, const WeightOptions &options,
-              const LoadProgress &progress);
+  /// Checks every tensor of `file` against `table` and binds the table's weights. Throws LoadError:
+  /// missing, unknown, wrong shape, a type that the role cannot have.
+  WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable &table,
+              const WeightOptions &options, const LoadProgress &progress);
 
   [[nodiscard]] size_t mapped_bytes() const { return mapped_bytes_; }
   [[nodiscard]] size_t copied_bytes() const { return copied_bytes_; }

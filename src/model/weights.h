@@ -7,8 +7,9 @@
 
 namespace patchbay {
 
-/// One weight of a model. `name` is its identity for adapters, also where another tensor holds the numbers (a tied head is
-/// named output.weight). The tensor is a view: the WeightStore owns it. No tensor: the model does not have this weight.
+/// One weight of a model. `name` is its identity for adapters, also where another tensor holds the
+/// numbers (a tied head is named output.weight). The tensor is a view: the WeightStore owns it. No
+/// tensor: the model does not have this weight.
 struct Weight {
   std::string name;
   ggml_tensor *tensor = nullptr;

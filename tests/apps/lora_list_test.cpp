@@ -31,14 +31,17 @@ std::vector<std::string> names_of(std::vector<LoraItem> items) {
 TEST(ParseLoraList, ReadsPathsStrengthsAndNames) {
   EXPECT_THAT(parse_lora_list("a.gguf", false), ElementsAre(item("a.gguf")));
   EXPECT_THAT(parse_lora_list("a.gguf:0.5,b", false), ElementsAre(item("a.gguf", 0.5F), item("b")));
-  EXPECT_THAT(parse_lora_list("sql=a.gguf:-2,x=b", false), ElementsAre(item("a.gguf", -2, "sql"), item("b", 1, "x")));
-  EXPECT_THAT(parse_lora_list("a:0,b:1e-3,c:+2", true), ElementsAre(item("a", 0), item("b", 1e-3F), item("c", 2)));
+  EXPECT_THAT(parse_lora_list("sql=a.gguf:-2,x=b", false),
+              ElementsAre(item("a.gguf", -2, "sql"), item("b", 1, "x")));
+  EXPECT_THAT(parse_lora_list("a:0,b:1e-3,c:+2", true),
+              ElementsAre(item("a", 0), item("b", 1e-3F), item("c", 2)));
 }
 
 TEST(ParseLoraList, QuotesKeepCommasAndQuotes) {
   EXPECT_THAT(parse_lora_list(R"("a,b.gguf",c)", false), ElementsAre(item("a,b.gguf"), item("c")));
   EXPECT_THAT(parse_lora_list(R"("a,b.gguf:0.5")", false), ElementsAre(item("a,b.gguf", 0.5F)));
-  EXPECT_THAT(parse_lora_list(R"("say ""hi"".gguf")", false), ElementsAre(item(R"(say "hi".gguf)")));
+  EXPECT_THAT(parse_lora_list(R"("say ""hi"".gguf")", false),
+              ElementsAre(item(R"(say "hi".gguf)")));
   EXPECT_THROW((void)parse_lora_list(R"("a,b)", false), std::invalid_argument);
 }
 

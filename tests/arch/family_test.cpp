@@ -32,15 +32,14 @@ class HparamsTest : public testing::Test {
   }
 
  private:
-  static void set_metadata_except(GgufBuilder &file, const TinyModel &model, const std::string &left_out) {
+  static void set_metadata_except(GgufBuilder &file, const TinyModel &model,
+                                  const std::string &left_out) {
     const HParams &hp = model.hparams;
-    const std::vector<std::pair<std::string, uint32_t>> numbers{{"llama.context_length", hp.n_ctx_train},
-                                                                {"llama.embedding_length", hp.n_embd},
-                                                                {"llama.block_count", hp.n_layer},
-                                                                {"llama.feed_forward_length", hp.n_ff},
-                                                                {"llama.attention.head_count", hp.n_head},
-                                                                {"llama.attention.head_count_kv", hp.n_head_kv},
-                                                                {"llama.rope.dimension_count", hp.n_rot}};
+    const std::vector<std::pair<std::string, uint32_t>> numbers{
+        {"llama.context_length", hp.n_ctx_train},  {"llama.embedding_length", hp.n_embd},
+        {"llama.block_count", hp.n_layer},         {"llama.feed_forward_length", hp.n_ff},
+        {"llama.attention.head_count", hp.n_head}, {"llama.attention.head_count_kv", hp.n_head_kv},
+        {"llama.rope.dimension_count", hp.n_rot}};
     file.set("general.architecture", "llama");
     for (const auto &[key, value] : numbers) {
       if (key != left_out) file.set(key, value);
@@ -70,14 +69,18 @@ TEST_F(HparamsTest, ReadsLinearScalingUnderBothOfItsNames) {
 }
 
 TEST_F(HparamsTest, NamesTheKeyThatCannotBe) {
-  EXPECT_THAT(refusal("llama.attention.head_count_kv", 3U), HasSubstr("llama.attention.head_count_kv"));
+  EXPECT_THAT(refusal("llama.attention.head_count_kv", 3U),
+              HasSubstr("llama.attention.head_count_kv"));
   EXPECT_THAT(refusal("llama.attention.head_count", 0U), HasSubstr("llama.attention.head_count"));
   EXPECT_THAT(refusal("llama.attention.key_length", 7U), HasSubstr("llama.attention.key_length"));
-  EXPECT_THAT(refusal("llama.attention.value_length", 4U), HasSubstr("llama.attention.value_length"));
+  EXPECT_THAT(refusal("llama.attention.value_length", 4U),
+              HasSubstr("llama.attention.value_length"));
   EXPECT_THAT(refusal("llama.rope.dimension_count", 10U), HasSubstr("llama.rope.dimension_count"));
-  EXPECT_THAT(refusal("llama.rope.scaling.type", "longrope"), HasSubstr("want none, linear or yarn, found longrope"));
+  EXPECT_THAT(refusal("llama.rope.scaling.type", "longrope"),
+              HasSubstr("want none, linear or yarn, found longrope"));
   EXPECT_THAT(refusal("llama.rope.freq_base", -1.0F), HasSubstr("llama.rope.freq_base"));
-  EXPECT_THAT(refusal("llama.attention.layer_norm_rms_epsilon", NAN), HasSubstr("layer_norm_rms_epsilon"));
+  EXPECT_THAT(refusal("llama.attention.layer_norm_rms_epsilon", NAN),
+              HasSubstr("layer_norm_rms_epsilon"));
   EXPECT_THAT(refusal("llama.block_count", 1U << 30U), HasSubstr("llama.block_count"));
   EXPECT_THAT(refusal("llama.block_count", "two"), HasSubstr("llama.block_count"));
   EXPECT_THAT(refusal("llama.expert_count", 4U), HasSubstr("llama.expert_used_count is missing"));
@@ -85,14 +88,19 @@ TEST_F(HparamsTest, NamesTheKeyThatCannotBe) {
 
 TEST(FamilyOf, TellsWhatItKnowsAndWhatAnAdapterIs) {
   const TempDir dir;
-  const auto open = [&](GgufBuilder file) { return GgufFile::open(dir.write("file.gguf", file.bytes())); };
+  const auto open = [&](GgufBuilder file) {
+    return GgufFile::open(dir.write("file.gguf", file.bytes()));
+  };
   const auto unknown = open(GgufBuilder().set("general.architecture", "mamba"));
   EXPECT_THAT(load_failure([&] { (void)family_of(unknown); }),
               testing::AllOf(HasSubstr("llama, gemma3"), HasSubstr("found mamba")));
-  const auto adapter = open(GgufBuilder().set("general.type", "adapter").set("general.architecture", "llama"));
-  EXPECT_THAT(load_failure([&] { (void)family_of(adapter); }), HasSubstr("is an adapter, not a model"));
+  const auto adapter =
+      open(GgufBuilder().set("general.type", "adapter").set("general.architecture", "llama"));
+  EXPECT_THAT(load_failure([&] { (void)family_of(adapter); }),
+              HasSubstr("is an adapter, not a model"));
   const auto nothing = open(GgufBuilder().set("general.name", "x"));
-  EXPECT_THAT(load_failure([&] { (void)family_of(nothing); }), HasSubstr("general.architecture is missing"));
+  EXPECT_THAT(load_failure([&] { (void)family_of(nothing); }),
+              HasSubstr("general.architecture is missing"));
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ inline TinyModel tiny_mixtral() {
 }
 
 inline TinyModel tiny_gemma3() {
-  TinyModel model{.name = "gemma3", .family = &k_gemma3, .hparams = tiny_hparams(), .tied_head = true};
+  TinyModel model{
+      .name = "gemma3", .family = &k_gemma3, .hparams = tiny_hparams(), .tied_head = true};
   model.hparams.n_layer = 7;  // the sixth is the first that sees everything
   model.hparams.n_swa = 4;
   return model;
@@ -69,11 +70,13 @@ inline std::vector<TinyModel> all_tiny_models() {
 
 /// Random numbers of a tensor, F32: matrices keep the size of their input, norms lie around one.
 inline std::vector<float> random_values(const TensorSpec &spec, std::mt19937_64 &random) {
-  const bool is_norm = spec.role == TensorRole::vector && spec.name.find("norm") != std::string::npos;
+  const bool is_norm =
+      spec.role == TensorRole::vector && spec.name.find("norm") != std::string::npos;
   const float center = is_norm ? 1.0F : 0.0F;
-  const float sigma = spec.role == TensorRole::vector  ? 0.2F
-                      : spec.role == TensorRole::table ? 1.0F
-                                                       : 1 / std::sqrt(static_cast<float>(spec.ne[0]));
+  const float sigma = spec.role == TensorRole::vector ? 0.2F
+                      : spec.role == TensorRole::table
+                          ? 1.0F
+                          : 1 / std::sqrt(static_cast<float>(spec.ne[0]));
   std::normal_distribution<float> normal(center, sigma);
   std::vector<float> values(static_cast<size_t>(spec.ne[0] * spec.ne[1] * spec.ne[2]));
   for (float &value : values) value = normal(random);
@@ -103,14 +106,17 @@ inline void set_metadata(GgufBuilder &file, const TinyModel &model) {
       .set(arch + ".rope.dimension_count", hp.n_rot)
       .set(arch + ".attention.layer_norm_rms_epsilon", hp.norm_rms_eps);
   if (hp.n_expert > 0) {
-    file.set(arch + ".expert_count", hp.n_expert).set(arch + ".expert_used_count", hp.n_expert_used);
+    file.set(arch + ".expert_count", hp.n_expert)
+        .set(arch + ".expert_used_count", hp.n_expert_used);
   }
   if (hp.n_swa > 0) file.set(arch + ".attention.sliding_window", hp.n_swa);
 }
 
-/// The model as a GGUF image. `change` may alter the numbers of a tensor (by name) before they are written.
+/// The model as a GGUF image. `change` may alter the numbers of a tensor (by name) before they are
+/// written.
 inline GgufBuilder build_tiny_model(
-    const TinyModel &model, const std::function<void(const TensorSpec &, std::vector<float> &)> &change = {}) {
+    const TinyModel &model,
+    const std::function<void(const TensorSpec &, std::vector<float> &)> &change = {}) {
   GgufBuilder file;
   set_metadata(file, model);
   DecoderWeights unbound;
@@ -124,7 +130,8 @@ inline GgufBuilder build_tiny_model(
     std::vector<float> values = random_values(spec, random);
     if (change) change(spec, values);
     const ggml_type type = spec.role == TensorRole::vector ? GGML_TYPE_F32 : model.type;
-    file.add_tensor(spec.name, type, {spec.ne[0], spec.ne[1], spec.ne[2]}, encode(type, spec.ne[0], values));
+    file.add_tensor(spec.name, type, {spec.ne[0], spec.ne[1], spec.ne[2]},
+                    encode(type, spec.ne[0], values));
   }
   return file;
 }

@@ -12,7 +12,8 @@
 namespace patchbay {
 namespace {
 
-// However a file is damaged, it is refused with a LoadError or it loads and computes; nothing aborts, crashes or leaks.
+// However a file is damaged, it is refused with a LoadError or it loads and computes; nothing
+// aborts, crashes or leaks.
 
 TinyModel smallest(TinyModel model) {
   model.hparams.n_layer = 1;
@@ -30,8 +31,9 @@ std::string adapter_image(const LoadedModel &model) {
   const auto adapter = make_random_adapter(model.info.uses, 2, 0.3F, 1);
   for (const auto &pair : adapter->pairs) {
     const auto add = [&](const char *suffix, const Factor &factor) {
-      file.add_tensor(pair.target + suffix, factor.type, {factor.ne[0], factor.ne[1], factor.ne[2]},
-                      std::string(reinterpret_cast<const char *>(factor.data.data()), factor.data.size()));
+      file.add_tensor(
+          pair.target + suffix, factor.type, {factor.ne[0], factor.ne[1], factor.ne[2]},
+          std::string(reinterpret_cast<const char *>(factor.data.data()), factor.data.size()));
     };
     add(".lora_a", pair.a);
     add(".lora_b", pair.b);
@@ -39,7 +41,8 @@ std::string adapter_image(const LoadedModel &model) {
   return file.bytes();
 }
 
-/// Offsets of every place where one structure of the file ends and the next begins, and of every type field.
+/// Offsets of every place where one structure of the file ends and the next begins, and of every
+/// type field.
 struct Layout {
   std::set<size_t> boundaries;
   std::vector<size_t> types;
@@ -49,7 +52,9 @@ struct Layout {
 Layout layout_of(const GgufFile &file) {
   Layout layout;
   const std::byte *begin = file.shards().front().bytes().data();
-  const auto at = [begin](std::span<const std::byte> part) { return static_cast<size_t>(part.data() - begin); };
+  const auto at = [begin](std::span<const std::byte> part) {
+    return static_cast<size_t>(part.data() - begin);
+  };
   for (const auto &entry : file.entries()) {
     const size_t payload = at(entry.bytes);
     const bool is_array = entry.type == GgufType::array;
@@ -147,11 +152,17 @@ TEST_P(CorruptFiles, SoundOnesCanBeUsed) {
 }
 
 TEST_P(CorruptFiles, ATruncatedModelIsRefused) { truncate_everywhere(image_, model_attempt_); }
-TEST_P(CorruptFiles, ATruncatedAdapterIsRefused) { truncate_everywhere(adapter_image_, adapter_attempt_); }
+TEST_P(CorruptFiles, ATruncatedAdapterIsRefused) {
+  truncate_everywhere(adapter_image_, adapter_attempt_);
+}
 TEST_P(CorruptFiles, NoMetadataTypeInAModelAborts) { flip_every_type(image_, model_attempt_); }
-TEST_P(CorruptFiles, NoMetadataTypeInAnAdapterAborts) { flip_every_type(adapter_image_, adapter_attempt_); }
+TEST_P(CorruptFiles, NoMetadataTypeInAnAdapterAborts) {
+  flip_every_type(adapter_image_, adapter_attempt_);
+}
 TEST_P(CorruptFiles, NoByteOfAModelsHeaderAborts) { change_header_bytes(image_, model_attempt_); }
-TEST_P(CorruptFiles, NoByteOfAnAdaptersHeaderAborts) { change_header_bytes(adapter_image_, adapter_attempt_); }
+TEST_P(CorruptFiles, NoByteOfAnAdaptersHeaderAborts) {
+  change_header_bytes(adapter_image_, adapter_attempt_);
+}
 
 TEST_P(CorruptFiles, AnAdapterIsNoModelAndAModelIsNoAdapter) {
   EXPECT_FALSE(try_model(adapter_image_));
@@ -159,7 +170,8 @@ TEST_P(CorruptFiles, AnAdapterIsNoModelAndAModelIsNoAdapter) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllFamilies, CorruptFiles,
-                         testing::Values(smallest(tiny_llama()), smallest(tiny_mixtral()), smallest(tiny_gemma3())),
+                         testing::Values(smallest(tiny_llama()), smallest(tiny_mixtral()),
+                                         smallest(tiny_gemma3())),
                          [](const auto &param) { return param.param.name; });
 
 }  // namespace

@@ -29,8 +29,9 @@ void merge(const FactorPair &pair, float strength, std::vector<float> &values) {
         float sum = 0;
         for (int64_t r = 0; r < n_rank; ++r) {
           // A table's A has one row per token and its B one row per embedding dimension.
-          sum += is_table ? b[at(in * n_rank + r)] * a[at(out * n_rank + r)]
-                          : b[at((e * n_out + out) * n_rank + r)] * a[at((e * n_rank + r) * n_in + in)];
+          sum += is_table
+                     ? b[at(in * n_rank + r)] * a[at(out * n_rank + r)]
+                     : b[at((e * n_out + out) * n_rank + r)] * a[at((e * n_rank + r) * n_in + in)];
         }
         values[at((e * n_out + out) * n_in + in)] += strength * pair.scale * sum;
       }
@@ -81,7 +82,8 @@ TEST_P(EveryTensorCounts, AnAdapterOnOneTensorMovesTheLogitsAndZeroStrengthDoesN
 
 TEST_P(EveryTensorCounts, SmallStrengthsActLinearly) {
   for (const auto &use : model_->info.uses) {
-    // A tiny change may pick other experts, which is a jump by design; the router is held to it by the merged weights.
+    // A tiny change may pick other experts, which is a jump by design; the router is held to it by
+    // the merged weights.
     if (use.name.find("ffn_gate_inp") != std::string::npos) continue;
     const auto adapter = adapter_on(use, 0.5F);
     const auto one = with(adapter, 2e-3F);
@@ -100,13 +102,18 @@ TEST_P(EveryTensorCounts, SmallStrengthsActLinearly) {
 TEST_P(EveryTensorCounts, AnAdapterEqualsTheModelWithItsProductMergedIn) {
   for (const auto &use : model_->info.uses) {
     const auto adapter = adapter_on(use, 0.3F);
-    // Merging into the one tensor of a tied head would change both of its uses; PEFT's goldens hold these.
-    if (GetParam().tied_head && (use.name == "output.weight" || use.name == "token_embd.weight")) continue;
-    const auto merged_file = build_tiny_model(GetParam(), [&](const TensorSpec &spec, std::vector<float> &values) {
-      if (spec.name == use.name) merge(adapter->pairs.front(), -1.5F, values);
-    });
+    // Merging into the one tensor of a tied head would change both of its uses; PEFT's goldens hold
+    // these.
+    if (GetParam().tied_head && (use.name == "output.weight" || use.name == "token_embd.weight"))
+      continue;
+    const auto merged_file =
+        build_tiny_model(GetParam(), [&](const TensorSpec &spec, std::vector<float> &values) {
+          if (spec.name == use.name) merge(adapter->pairs.front(), -1.5F, values);
+        });
     const auto merged = load_model(dir_.write("merged.gguf", merged_file.bytes()));
-    EXPECT_LT(max_difference(with(adapter, -1.5F), run_alone(merged, {}, {.tokens = k_tokens})), 1e-4F) << use.name;
+    EXPECT_LT(max_difference(with(adapter, -1.5F), run_alone(merged, {}, {.tokens = k_tokens})),
+              1e-4F)
+        << use.name;
   }
 }
 

@@ -31,9 +31,11 @@ class ExecutorOf : public testing::TestWithParam<TinyModel> {
     return canonical(worn);
   }
 
-  void expect_equals_alone(std::span<const float> logits, size_t &first, const Stretch &stretch) const {
+  void expect_equals_alone(std::span<const float> logits, size_t &first,
+                           const Stretch &stretch) const {
     const size_t n = stretch.tokens.size() * model_->hparams().n_vocab;
-    EXPECT_LT(max_difference(logits.subspan(first, n), run_alone(model_, adapters_, stretch)), k_tolerance);
+    EXPECT_LT(max_difference(logits.subspan(first, n), run_alone(model_, adapters_, stretch)),
+              k_tolerance);
     first += n;
   }
 
@@ -45,25 +47,28 @@ class ExecutorOf : public testing::TestWithParam<TinyModel> {
 };
 
 TEST_P(ExecutorOf, MixedBatchEqualsEachSequenceAlone) {
-  const std::vector<Stretch> mix{{.seq_id = 0, .tokens = k_tokens},
-                                 {.seq_id = 1, .tokens = k_tokens, .set = wearing({{0, 1}})},
-                                 {.seq_id = 2, .tokens = k_others, .set = wearing({{1, -0.5F}})},
-                                 {.seq_id = 3, .tokens = k_tokens, .set = wearing({{0, 0.5F}, {1, 2}, {2, 1}})},
-                                 {.seq_id = 4, .tokens = k_others, .set = wearing({{2, 1}})}};
+  const std::vector<Stretch> mix{
+      {.seq_id = 0, .tokens = k_tokens},
+      {.seq_id = 1, .tokens = k_tokens, .set = wearing({{0, 1}})},
+      {.seq_id = 2, .tokens = k_others, .set = wearing({{1, -0.5F}})},
+      {.seq_id = 3, .tokens = k_tokens, .set = wearing({{0, 0.5F}, {1, 2}, {2, 1}})},
+      {.seq_id = 4, .tokens = k_others, .set = wearing({{2, 1}})}};
   const auto logits = run_step(*executor_, mix);
   size_t first = 0;
   for (const auto &stretch : mix) expect_equals_alone(logits, first, stretch);
 }
 
 TEST_P(ExecutorOf, RowsWithoutAdapterKeepTheBitsOfTheBaseInAMixedBatch) {
-  const std::vector<Stretch> base{{.seq_id = 0, .tokens = k_tokens}, {.seq_id = 1, .tokens = k_others}};
+  const std::vector<Stretch> base{{.seq_id = 0, .tokens = k_tokens},
+                                  {.seq_id = 1, .tokens = k_others}};
   auto mixed = base;
   mixed[1].set = wearing({{0, 1}, {2, -1}});
   const auto fresh = make_executor(model_, 64, adapters_);
   const auto alone = run_step(*fresh, base);
   const auto together = run_step(*executor_, mixed);
   const size_t n = k_tokens.size() * model_->hparams().n_vocab;
-  EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + static_cast<ptrdiff_t>(n), together.begin()));
+  EXPECT_TRUE(
+      std::equal(alone.begin(), alone.begin() + static_cast<ptrdiff_t>(n), together.begin()));
   EXPECT_GT(max_difference(std::span(alone).subspan(n), std::span(together).subspan(n)), 1e-3F);
 }
 
@@ -97,12 +102,14 @@ TEST_P(ExecutorOf, OnlyWantedLogitsComeBackAndTheyAreTheSame) {
   ASSERT_TRUE(all);
   const size_t n_vocab = model_->hparams().n_vocab;
   const std::vector<size_t> wanted{1, 4, 7};
-  for (size_t row = 0; row < plan.rows.size(); ++row) plan.rows[row].wants_logits = std::ranges::count(wanted, row) > 0;
+  for (size_t row = 0; row < plan.rows.size(); ++row)
+    plan.rows[row].wants_logits = std::ranges::count(wanted, row) > 0;
   const auto some = executor_->run(plan);
   ASSERT_TRUE(some);
   ASSERT_EQ(some->size(), wanted.size() * n_vocab);
   for (size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_LT(max_difference(some->subspan(i * n_vocab, n_vocab), all->subspan(wanted[i] * n_vocab, n_vocab)),
+    EXPECT_LT(max_difference(some->subspan(i * n_vocab, n_vocab),
+                             all->subspan(wanted[i] * n_vocab, n_vocab)),
               k_tolerance);
   }
 }
@@ -116,7 +123,8 @@ TEST(Executor, AHundredAdaptersOnOneTokenFitTheGraph) {
   std::vector<std::shared_ptr<const Adapter>> adapters;
   std::vector<Worn> worn;
   for (int32_t i = 0; i < 100; ++i) {
-    adapters.push_back(make_random_adapter(model->info.uses, 1 + i % 4, 0.01F, static_cast<uint64_t>(i)));
+    adapters.push_back(
+        make_random_adapter(model->info.uses, 1 + i % 4, 0.01F, static_cast<uint64_t>(i)));
     worn.push_back({i, 1});
   }
   const auto executor = make_executor(model, 64, adapters);
@@ -160,11 +168,14 @@ TEST(Executor, RepackedWeightsGiveThePlainResultWithAndWithoutAdapters) {
     tiny.type = GGML_TYPE_Q4_0;
     const auto plain = load_tiny(tiny, dir, {.repack = false});
     const auto packed = load_tiny(tiny, dir, {.repack = true});
-    if (packed->store->n_repacked() == 0) GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
+    if (packed->store->n_repacked() == 0)
+      GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
     const auto adapter = make_random_adapter(plain->info.uses, 4, 0.3F, 5);
     for (const AdapterSet &set : {AdapterSet{}, AdapterSet{{0, 1.0F}}}) {
       const Stretch stretch{.tokens = k_tokens, .set = set};
-      EXPECT_LT(max_difference(run_alone(plain, {adapter}, stretch), run_alone(packed, {adapter}, stretch)), 5e-2F);
+      EXPECT_LT(max_difference(run_alone(plain, {adapter}, stretch),
+                               run_alone(packed, {adapter}, stretch)),
+                5e-2F);
     }
   }
 }

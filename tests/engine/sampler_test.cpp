@@ -16,7 +16,8 @@ SamplingParams plain(float temperature) {
   return {.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0};
 }
 
-std::map<int32_t, double> frequencies(const SamplingParams &params, const std::vector<float> &logits) {
+std::map<int32_t, double> frequencies(const SamplingParams &params,
+                                      const std::vector<float> &logits) {
   constexpr int k_draws = 20000;
   Sampler sampler(params);
   std::map<int32_t, double> part;
@@ -95,7 +96,8 @@ TEST(Sampler, LogitBiasPromotesAndForbids) {
 TEST(Sampler, NumbersThatAreNotFiniteAreNeverDrawn) {
   Sampler sampler(plain(1));
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(sampler.sample(std::vector<float>{nan, k_inf, 0.5F, -k_inf}), 2);
+  for (int i = 0; i < 100; ++i)
+    EXPECT_EQ(sampler.sample(std::vector<float>{nan, k_inf, 0.5F, -k_inf}), 2);
   EXPECT_EQ(sampler.sample(std::vector<float>{nan, nan}), 0);
 }
 
@@ -122,11 +124,16 @@ TEST(Sampler, TheSameSeedGivesTheSameTokens) {
 TEST(CheckSampling, NamesTheParameterThatIsOutOfRange) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<std::pair<SamplingParams, std::string>> wrong{
-      {{.temperature = -1}, "temperature"},      {{.temperature = nan}, "temperature"},
-      {{.top_p = 1.5F}, "top_p"},                {{.min_p = -0.1F}, "min_p"},
-      {{.repeat_penalty = 0}, "repeat_penalty"}, {{.presence_penalty = k_inf}, "presence_penalty"},
-      {{.logit_bias = {{9, 1}}}, "logit_bias"},  {{.logit_bias = {{1, nan}}}, "logit_bias"},
-      {{.logit_bias = {{-1, 1}}}, "logit_bias"}, {{.frequency_penalty = nan}, "frequency_penalty"}};
+      {{.temperature = -1}, "temperature"},
+      {{.temperature = nan}, "temperature"},
+      {{.top_p = 1.5F}, "top_p"},
+      {{.min_p = -0.1F}, "min_p"},
+      {{.repeat_penalty = 0}, "repeat_penalty"},
+      {{.presence_penalty = k_inf}, "presence_penalty"},
+      {{.logit_bias = {{9, 1}}}, "logit_bias"},
+      {{.logit_bias = {{1, nan}}}, "logit_bias"},
+      {{.logit_bias = {{-1, 1}}}, "logit_bias"},
+      {{.frequency_penalty = nan}, "frequency_penalty"}};
   for (const auto &[params, name] : wrong) {
     const auto checked = check_sampling(params, 9);
     ASSERT_FALSE(checked) << name;

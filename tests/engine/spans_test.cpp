@@ -75,7 +75,8 @@ TEST(PlanSpans, AnAdapterInvokedAtTheVeryStartLeavesNoBaseSpan) {
 
 TEST(PlanSpans, WhatIsNotInvokedOrHasNoStrengthActsNowhere) {
   const std::vector<int32_t> absent{4, 4};
-  const auto plan = plan_spans(k_prompt, std::vector{invoked(0, absent), ordinary(1, 0), invoked(2, k_three, 0)});
+  const auto plan =
+      plan_spans(k_prompt, std::vector{invoked(0, absent), ordinary(1, 0), invoked(2, k_three, 0)});
   EXPECT_THAT(firsts(plan), ElementsAre(0));
   EXPECT_TRUE(plan.spans[0].set.empty());
   EXPECT_THAT(plan.active_from, ElementsAre(-1, -1, -1));

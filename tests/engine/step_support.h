@@ -40,10 +40,12 @@ inline std::shared_ptr<const LoadedModel> load_tiny(const TinyModel &model, cons
   return load_model(dir.write(model.name + ".gguf", build_tiny_model(model).bytes()), options);
 }
 
-inline std::unique_ptr<Executor> make_executor(std::shared_ptr<const LoadedModel> model, uint32_t n_cells = 64,
-                                               std::vector<std::shared_ptr<const Adapter>> adapters = {}) {
+inline std::unique_ptr<Executor> make_executor(
+    std::shared_ptr<const LoadedModel> model, uint32_t n_cells = 64,
+    std::vector<std::shared_ptr<const Adapter>> adapters = {}) {
   auto executor = std::make_unique<Executor>(
-      std::move(model), Executor::Options{.n_cells = n_cells, .cache_type = GGML_TYPE_F32, .n_threads = 1});
+      std::move(model),
+      Executor::Options{.n_cells = n_cells, .cache_type = GGML_TYPE_F32, .n_threads = 1});
   executor->set_adapters(std::move(adapters));
   return executor;
 }
@@ -59,7 +61,8 @@ inline std::vector<float> run_step(Executor &executor, const std::vector<Stretch
 
 /// The logits of one stretch alone on a fresh engine.
 inline std::vector<float> run_alone(const std::shared_ptr<const LoadedModel> &model,
-                                    const std::vector<std::shared_ptr<const Adapter>> &adapters, Stretch stretch) {
+                                    const std::vector<std::shared_ptr<const Adapter>> &adapters,
+                                    Stretch stretch) {
   const auto executor = make_executor(model, 64, adapters);
   return run_step(*executor, {std::move(stretch)});
 }

@@ -16,7 +16,8 @@ struct Outcome {
 Outcome in_pieces_of(size_t n, const std::string &text, const std::vector<std::string> &stops) {
   StopMatcher matcher(stops);
   Outcome outcome;
-  for (size_t i = 0; i < text.size() && !matcher.stopped(); i += n) outcome.text += matcher.push(text.substr(i, n));
+  for (size_t i = 0; i < text.size() && !matcher.stopped(); i += n)
+    outcome.text += matcher.push(text.substr(i, n));
   outcome.stopped = matcher.stopped();
   if (!outcome.stopped) outcome.text += matcher.finish();
   return outcome;

@@ -8,7 +8,8 @@ namespace patchbay {
 namespace {
 
 /// One letter per cell: '.' visible, '#' hidden; one string per token.
-std::vector<std::string> picture(const std::vector<SeqPos> &cells, const std::vector<SeqPos> &tokens, uint32_t n_swa) {
+std::vector<std::string> picture(const std::vector<SeqPos> &cells,
+                                 const std::vector<SeqPos> &tokens, uint32_t n_swa) {
   std::vector<ggml_fp16_t> mask(cells.size() * tokens.size());
   fill_mask(cells, static_cast<uint32_t>(cells.size()), tokens, n_swa, mask);
   std::vector<std::string> rows(tokens.size());
@@ -21,7 +22,8 @@ std::vector<std::string> picture(const std::vector<SeqPos> &cells, const std::ve
 const std::vector<SeqPos> k_cells{{0, 0}, {1, 0}, {0, 1}, {CellTable::k_free, 0}, {0, 2}, {1, 1}};
 
 TEST(AttentionMask, ATokenSeesItsOwnSequenceUpToItself) {
-  EXPECT_THAT(picture(k_cells, {{0, 1}, {0, 2}, {1, 1}}, 0), testing::ElementsAre(".#.###", ".#.#.#", "#.###."));
+  EXPECT_THAT(picture(k_cells, {{0, 1}, {0, 2}, {1, 1}}, 0),
+              testing::ElementsAre(".#.###", ".#.#.#", "#.###."));
 }
 
 TEST(AttentionMask, AWindowCountsTheTokenItself) {

@@ -9,7 +9,8 @@ using testing::ElementsAre;
 
 TEST(CellTable, ClaimsTheLowestFreeCells) {
   CellTable cells(6);
-  EXPECT_THAT(cells.claim(std::vector<SeqPos>{{0, 0}, {1, 0}, {0, 1}}).value(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(cells.claim(std::vector<SeqPos>{{0, 0}, {1, 0}, {0, 1}}).value(),
+              ElementsAre(0, 1, 2));
   cells.release(1);
   EXPECT_THAT(cells.claim(std::vector<SeqPos>{{2, 0}, {2, 1}}).value(), ElementsAre(1, 3));
   EXPECT_EQ(cells.end(), 4U);

@@ -7,7 +7,8 @@
 namespace patchbay {
 namespace {
 
-const std::vector<AdaptableUse> k_uses{{"one", UseKind::linear, {4, 6, 1}}, {"two", UseKind::linear, {4, 6, 1}}};
+const std::vector<AdaptableUse> k_uses{{"one", UseKind::linear, {4, 6, 1}},
+                                       {"two", UseKind::linear, {4, 6, 1}}};
 
 TEST(Digest, DependsOnWhatAnAdapterDoesAndOnNothingElse) {
   const Adapter adapter = *make_random_adapter(k_uses, 2, 1, 1);

@@ -11,8 +11,8 @@ const std::vector<AdaptableUse> k_uses{{"experts", UseKind::experts, {4, 6, 3}},
                                        {"linear", UseKind::linear, {4, 6, 1}},
                                        {"table", UseKind::embed, {4, 5, 1}}};
 
-std::shared_ptr<const Adapter> adapter(std::span<const AdaptableUse> uses, int64_t n_rank, uint64_t seed,
-                                       float scale = 1) {
+std::shared_ptr<const Adapter> adapter(std::span<const AdaptableUse> uses, int64_t n_rank,
+                                       uint64_t seed, float scale = 1) {
   auto made = std::make_shared<Adapter>(*make_random_adapter(uses, n_rank, 1, seed));
   for (auto &pair : made->pairs) pair.scale = scale;
   return made;
@@ -31,7 +31,8 @@ std::vector<float> row(const Factor &factor, int64_t i, int64_t n_padded, float 
   return values;
 }
 
-int32_t slot_of(const LoraPool &pool, std::string_view target, const std::shared_ptr<const Adapter> &wanted) {
+int32_t slot_of(const LoraPool &pool, std::string_view target,
+                const std::shared_ptr<const Adapter> &wanted) {
   const auto place = std::ranges::find(pool.adapters(), wanted) - pool.adapters().begin();
   return pool.slot_maps()[pool.find(target)->i_slots].slot(static_cast<int32_t>(place));
 }
@@ -55,8 +56,10 @@ TEST(LoraPool, SlotZeroIsAllZeros) {
   for (const char *name : {"linear", "experts"}) {
     const PoolTarget &target = *pool.find(name);
     const int64_t n_expert = std::string_view(name) == "experts" ? 3 : 1;
-    for (int64_t i = 0; i < 2 * n_expert; ++i) EXPECT_EQ(row(target.a, i), std::vector<float>(4, 0));
-    for (int64_t i = 0; i < 6 * n_expert; ++i) EXPECT_EQ(row(target.b, i), std::vector<float>(2, 0));
+    for (int64_t i = 0; i < 2 * n_expert; ++i)
+      EXPECT_EQ(row(target.a, i), std::vector<float>(4, 0));
+    for (int64_t i = 0; i < 6 * n_expert; ++i)
+      EXPECT_EQ(row(target.b, i), std::vector<float>(2, 0));
   }
   const PoolTarget &table = *pool.find("table");
   EXPECT_EQ(row(table.a, table.a->ne[1] - 1), std::vector<float>(2, 0));
@@ -70,8 +73,10 @@ TEST(LoraPool, ExpertsFollowEachOtherWithinASlot) {
   const FactorPair &pair = *other->find("experts");
   const int64_t slot = slot_of(pool, "experts", other);
   for (int64_t e = 0; e < 3; ++e) {
-    for (int64_t r = 0; r < 2; ++r) EXPECT_EQ(row(target.a, (slot * 3 + e) * 2 + r), row(pair.a, e * 2 + r, 4));
-    for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(row(target.b, (slot * 3 + e) * 6 + i), row(pair.b, e * 6 + i, 2));
+    for (int64_t r = 0; r < 2; ++r)
+      EXPECT_EQ(row(target.a, (slot * 3 + e) * 2 + r), row(pair.a, e * 2 + r, 4));
+    for (int64_t i = 0; i < 6; ++i)
+      EXPECT_EQ(row(target.b, (slot * 3 + e) * 6 + i), row(pair.b, e * 6 + i, 2));
   }
 }
 

@@ -11,7 +11,7 @@ void expect_key(std::string_view key, const std::string &module, PeftRole role,
                 const std::string &adapter_name = "", int n_wrappers = 0) {
   const auto parsed = parse_peft_key(key);
   ASSERT_TRUE(parsed.has_value()) << key;
-  EXPECT_EQ(parsed->module, module) << key;
+  EXPECT_EQ(parsed->module_path, module) << key;
   EXPECT_EQ(parsed->role, role) << key;
   EXPECT_EQ(parsed->adapter_name, adapter_name) << key;
   EXPECT_EQ(parsed->n_wrappers, n_wrappers) << key;

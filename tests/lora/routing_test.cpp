@@ -9,7 +9,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 TEST(Canonical, SortsAddsUpAndLeavesOutZeros) {
-  EXPECT_THAT(canonical(std::vector<Worn>{{2, 1}, {0, 0.5F}, {1, 0}}), ElementsAre(Worn{0, 0.5F}, Worn{2, 1}));
+  EXPECT_THAT(canonical(std::vector<Worn>{{2, 1}, {0, 0.5F}, {1, 0}}),
+              ElementsAre(Worn{0, 0.5F}, Worn{2, 1}));
   EXPECT_THAT(canonical(std::vector<Worn>{{1, 0.25F}, {1, 0.5F}}), ElementsAre(Worn{1, 0.75F}));
   EXPECT_THAT(canonical(std::vector<Worn>{{1, 0.5F}, {1, -0.5F}}), IsEmpty());
 }
@@ -36,7 +37,8 @@ TEST(Routing, OfBaseRowsAloneIsEmpty) {
 TEST(Routing, SelectsRows) {
   const AdapterSet none;
   const AdapterSet one{{3, 1}};
-  const auto selected = Routing::of(std::vector<const AdapterSet *>{&none, &one, &none}).select(std::vector{1, 0});
+  const auto selected =
+      Routing::of(std::vector<const AdapterSet *>{&none, &one, &none}).select(std::vector{1, 0});
   EXPECT_EQ(selected.n_rows(), 2U);
   EXPECT_EQ(selected.at(0, 0), (Worn{3, 1}));
   EXPECT_EQ(selected.at(1, 0).i_adapter, Routing::k_none);

@@ -37,8 +37,8 @@ class WeightStoreTest : public testing::Test {
   std::unique_ptr<WeightStore> load(const GgufBuilder &builder) {
     const auto path = dir_.write("model.gguf", builder.bytes());
     weights_ = {};
-    return std::make_unique<WeightStore>(std::make_shared<const GgufFile>(GgufFile::open(path)), table_of(weights_),
-                                         WeightOptions{}, LoadProgress{});
+    return std::make_unique<WeightStore>(std::make_shared<const GgufFile>(GgufFile::open(path)),
+                                         table_of(weights_), WeightOptions{}, LoadProgress{});
   }
 
   std::string refusal(const GgufBuilder &builder) {
@@ -65,7 +65,8 @@ TEST_F(WeightStoreTest, CopiesTensorsThatLieMisaligned) {
   file.add_f32("layer.weight", {32, 16}, k_matrix).add_f32("layer.bias", {16}, k_vector);
   file.add_f32("norm.weight", {16}, k_vector);
   const auto store = load(file);
-  EXPECT_EQ(store->mapped_bytes() + store->copied_bytes(), (k_matrix.size() + 2 * k_vector.size()) * sizeof(float));
+  EXPECT_EQ(store->mapped_bytes() + store->copied_bytes(),
+            (k_matrix.size() + 2 * k_vector.size()) * sizeof(float));
   EXPECT_EQ(static_cast<const float *>(weights_.norm.tensor->data)[3], 2.0F);
   EXPECT_EQ(static_cast<const float *>(weights_.linear.weight.tensor->data)[3], 0.5F);
 }
@@ -78,20 +79,23 @@ TEST_F(WeightStoreTest, NamesTheMissingTensor) {
 
 TEST_F(WeightStoreTest, NamesTensorsThatNothingReads) {
   EXPECT_THAT(refusal(sound().add_f32("extra.weight", {16}, k_vector)),
-              testing::AllOf(HasSubstr("1 tensor(s) that its architecture does not read"), HasSubstr("extra.weight")));
+              testing::AllOf(HasSubstr("1 tensor(s) that its architecture does not read"),
+                             HasSubstr("extra.weight")));
 }
 
 TEST_F(WeightStoreTest, NamesBothShapes) {
   GgufBuilder file;
   file.add_f32("layer.weight", {16, 32}, k_matrix).add_f32("norm.weight", {16}, k_vector);
-  EXPECT_THAT(refusal(file), HasSubstr("layer.weight has incorrect shape: want [32, 16], found [16, 32]"));
+  EXPECT_THAT(refusal(file),
+              HasSubstr("layer.weight has incorrect shape: want [32, 16], found [16, 32]"));
 }
 
 TEST_F(WeightStoreTest, RefusesTypesThatCannotBeComputedWith) {
   GgufBuilder file;
   file.add_f32("layer.weight", {32, 16}, k_matrix);
   file.add_tensor("norm.weight", GGML_TYPE_F16, {16}, std::string(32, '\0'));
-  EXPECT_THAT(refusal(file), HasSubstr("norm.weight has a type that cannot be used here: want F32, found f16"));
+  EXPECT_THAT(refusal(file),
+              HasSubstr("norm.weight has a type that cannot be used here: want F32, found f16"));
   GgufBuilder integers;
   integers.add_tensor("layer.weight", GGML_TYPE_I32, {32, 16}, std::string(32 * 16 * 4, '\0'));
   integers.add_f32("norm.weight", {16}, k_vector);
