@@ -23,7 +23,7 @@ enum class ErrorCode {
 /// What is wrong with a request: an expected thing, returned and never thrown.
 struct Error {
   ErrorCode code = ErrorCode::internal;
-  std::string message;
+  std::string message{};
 };
 
 /// A file or the machine is wrong (model or adapter loading, start-up).
@@ -31,13 +31,14 @@ struct Error {
 /// empty are left out.
 class LoadError : public std::runtime_error {
  public:
+  // The empty braces keep -Wextra from reporting parts that a caller leaves out.
   struct Parts {
-    std::string path;     ///< file as the user named it
-    std::string item;     ///< tensor, metadata key or option; empty when the whole file is meant
-    std::string problem;  ///< e.g. "has incorrect shape"
-    std::string wanted;
-    std::string found;
-    std::string hint;  ///< what to do about it
+    std::string path{};     ///< file as the user named it
+    std::string item{};     ///< tensor, metadata key or option; empty when the whole file is meant
+    std::string problem{};  ///< e.g. "has incorrect shape"
+    std::string wanted{};
+    std::string found{};
+    std::string hint{};  ///< what to do about it
     ErrorCode code = ErrorCode::invalid_argument;
   };
 

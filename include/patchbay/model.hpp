@@ -18,7 +18,7 @@ struct ModelOptions {
   bool repack =
       true;  ///< copy weights into faster CPU layouts where they pay; off: everything stays mapped
   /// Called with bytes done and bytes in all while weights are copied, from the loading thread.
-  std::function<void(size_t done_bytes, size_t all_bytes)> progress;
+  std::function<void(size_t done_bytes, size_t all_bytes)> progress{};
 };
 
 /// A GGUF base model in memory. Immutable: share it between threads and sessions.

@@ -23,7 +23,8 @@ struct SamplingParams {
   float presence_penalty = 0;
   float frequency_penalty = 0;
 
-  std::vector<std::pair<int32_t, float>> logit_bias;  ///< token id and what is added; -inf forbids
+  std::vector<std::pair<int32_t, float>>
+      logit_bias{};  ///< token id and what is added; -inf forbids
   uint64_t seed = 0;
 };
 

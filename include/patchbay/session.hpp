@@ -23,16 +23,16 @@ struct SessionOptions {
 
 /// An adapter and how strongly it acts: 1 as trained, 0 not at all; negative and above 1 are legal.
 struct WornAdapter {
-  std::shared_ptr<const Adapter> adapter;
+  std::shared_ptr<const Adapter> adapter{};
   float strength = 1;
 };
 
 struct GenerateOptions {
-  std::vector<WornAdapter> adapters;
+  std::vector<WornAdapter> adapters{};
   int32_t n_predict = 128;  ///< tokens at most; -1: until the context is full
-  SamplingParams sampling;
+  SamplingParams sampling{};
   std::vector<std::string>
-      stop;                 ///< generation ends before the first of these; they are never emitted
+      stop{};               ///< generation ends before the first of these; they are never emitted
   bool ignore_eos = false;  ///< end-of-generation tokens are never drawn
 };
 
@@ -65,13 +65,15 @@ class Session {
   Session &operator=(Session &&) noexcept;
   ~Session();
 
-  /// Makes adapters resident beforehand; generate() does it for those it does not know. Throws
-  /// LoadError.
+  /// Makes an adapter resident beforehand; generate() and logits() do it for those they do not
+  /// know. Resident adapters stay until the session ends; the same content is held once. Throws
+  /// LoadError: memory cannot be had, or the adapter was loaded for another model.
   void add_adapter(std::shared_ptr<const Adapter> adapter);
 
   /// Generates from text (with the model's BOS rule) or from token ids. Throws
   /// std::invalid_argument for what a caller can get wrong: no tokenizer, ids outside the
-  /// vocabulary, an empty or too long prompt, strengths or sampling parameters that are not finite.
+  /// vocabulary, an empty or too long prompt, strengths or sampling parameters that are not finite;
+  /// LoadError as add_adapter() does; std::runtime_error when a step fails. The session goes on.
   GenerateResult generate(std::string_view prompt, const GenerateOptions &options = {},
                           const TextCallback &on_text = {});
   GenerateResult generate(const std::vector<int32_t> &prompt, const GenerateOptions &options = {},

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "apps/commands.h"
 #include "apps/model_files.h"
+#include "engine/compute_options.h"
 #include "engine/executor.h"
 #include "lora/random_adapter.h"
 
@@ -163,13 +163,11 @@ int bench(const BenchArguments &arguments) {
   const auto model = open_model(arguments.model);
   const auto worn = bench_adapters(arguments, *model);
   const SessionOptions &session = arguments.model.session;
-  const uint32_t n_threads =
-      session.n_threads > 0 ? session.n_threads : std::max(1U, std::thread::hardware_concurrency());
-  Executor executor(
-      model->loaded(),
-      {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
-       .cache_type = session.cache_type == CacheType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16,
-       .n_threads = n_threads});
+  const uint32_t n_threads = compute_threads(session.n_threads);
+  Executor executor(model->loaded(),
+                    {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
+                     .cache_type = to_ggml(session.cache_type),
+                     .n_threads = n_threads});
   std::vector<std::shared_ptr<const Adapter>> adapters;
   for (const auto &[adapter, strength] : worn) adapters.push_back(adapter);
   executor.set_adapters(std::move(adapters));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -95,12 +96,10 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("LIST")
       ->type_size(1)
       ->allow_extra_args(false);
-  number(app, "-c,--ctx-size", arguments.session.n_ctx, 1U, k_max_ctx,
-         "tokens that the KV cache holds")
-      ->default_str("as needed");
   number(app, "--ubatch-size,--ubatch", arguments.session.n_ubatch, 1U, 1U << 16U,
          "prompt tokens per step");
-  number(app, "-t,--threads", arguments.session.n_threads, 1U, 512U, "compute threads")
+  number(app, "-t,--threads", arguments.session.n_threads, 1U, 512U,
+         "compute threads, at most one per core")
       ->default_str("one per core");
   app.add_option_function<std::string>(
          "--cache-type",
@@ -197,6 +196,9 @@ void add_run(CLI::App &app, RunArguments &arguments) {
           "token ids in place of a prompt, 1,2,3")
       ->type_name("IDS");
   input->require_option(1);
+  number(*run_app, "-c,--ctx-size", arguments.model.session.n_ctx, 1U, k_max_ctx,
+         "tokens that the KV cache holds, at most the model's context")
+      ->default_str("as needed");
   number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1,
          std::numeric_limits<int32_t>::max(),
          "tokens to generate at most; -1: until the context is full");

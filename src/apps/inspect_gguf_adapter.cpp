@@ -1,24 +1,13 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
-
 #include "apps/inspect_adapter.h"
 #include "apps/inspect_metadata.h"
 #include "base/error.h"
-#include "gguf/gguf_value.h"
+#include "lora/factor_ops.h"
+#include "lora/gguf_halves.h"
 
 namespace patchbay {
 namespace {
-
-struct Halves {
-  const GgufTensor *a = nullptr;
-  const GgufTensor *b = nullptr;
-};
-
-bool is_float(ggml_type type) {
-  return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
-}
 
 /// What the name and the shape suggest; only the base's graph knows.
 UseKind likely_kind(const std::string &target, const GgufTensor &b) {
@@ -34,13 +23,14 @@ Factor view_of(const GgufTensor &tensor) {
 }
 
 /// nullopt for factors that would have to be converted, or that do not belong together.
-std::optional<PairNorms> norms_of(const std::string &target, const Halves &halves, double scale) {
+std::optional<PairNorms> norms_of(const std::string &target, const GgufHalves &halves,
+                                  double scale) {
   const GgufTensor &a = *halves.a;
   const GgufTensor &b = *halves.b;
   const UseKind kind = likely_kind(target, b);
   const bool same_rank = a.ne[kind == UseKind::embed ? 0 : 1] == b.ne[0];
   const bool agree = same_rank && a.ne[2] == b.ne[2] && a.ne[3] == 1 && b.ne[3] == 1;
-  if (!agree || !is_float(a.type) || !is_float(b.type)) return std::nullopt;
+  if (!agree || !is_factor_type(a.type) || !is_factor_type(b.type)) return std::nullopt;
   return pair_norms({.target = target,
                      .kind = kind,
                      .n_rank = b.ne[0],
@@ -53,15 +43,10 @@ std::vector<int64_t> dims(const GgufTensor &tensor) {
   return {tensor.ne.begin(), tensor.ne.begin() + tensor.n_dims};
 }
 
-/// alpha / rank; without an alpha, or with 0, llama.cpp takes the factors as they are.
-double scale_of(double alpha, int64_t n_rank) {
-  return alpha == 0 || n_rank == 0 ? 1 : alpha / static_cast<double>(n_rank);
-}
-
-PairReport report_halves(const std::string &target, const Halves &halves, double alpha,
+PairReport report_halves(const std::string &target, const GgufHalves &halves, double alpha,
                          bool with_norms) {
   const int64_t n_rank = halves.b->ne[0];
-  const double scale = scale_of(alpha, n_rank);
+  const double scale = gguf_scale(alpha, n_rank);
   return {.target = target,
           .kind = std::string(to_string(likely_kind(target, *halves.b))),
           .n_rank = n_rank,
@@ -74,29 +59,12 @@ PairReport report_halves(const std::string &target, const Halves &halves, double
           .norms = with_norms ? norms_of(target, halves, scale) : std::nullopt};
 }
 
-using HalvesByTarget = std::map<std::string, Halves>;
-
-/// Tensors that are no half of a pair are noted as problems.
-HalvesByTarget sort_tensors(const GgufFile &file, std::vector<std::string> &problems) {
-  constexpr std::string_view k_suffix_a = ".lora_a";
-  constexpr std::string_view k_suffix_b = ".lora_b";
-  HalvesByTarget pairs;
-  for (const auto &tensor : file.tensors()) {
-    const std::string_view name = tensor.name;
-    const auto target = name.substr(0, name.size() - std::min(name.size(), k_suffix_a.size()));
-    if (name.ends_with(k_suffix_a)) {
-      pairs[std::string(target)].a = &tensor;
-    } else if (name.ends_with(k_suffix_b)) {
-      pairs[std::string(target)].b = &tensor;
-    } else {
-      problems.push_back(fmt::format("{} is neither lora_a nor lora_b", name));
-    }
-  }
-  return pairs;
-}
-
 void read_pairs(const GgufFile &file, bool with_norms, AdapterReport &report) {
-  for (const auto &[target, halves] : sort_tensors(file, report.problems)) {
+  const auto sorted = sort_halves(file);
+  for (const auto *tensor : sorted.others) {
+    report.problems.push_back(fmt::format("{} is neither lora_a nor lora_b", tensor->name));
+  }
+  for (const auto &[target, halves] : sorted.pairs) {
     if (halves.a != nullptr && halves.b != nullptr) {
       report.pairs.push_back(report_halves(target, halves, report.alpha.value_or(0), with_norms));
     } else {
@@ -110,9 +78,9 @@ void read_pairs(const GgufFile &file, bool with_norms, AdapterReport &report) {
 /// Numbers of a wrong type are a problem of the adapter, not of looking at it.
 void read_numbers(const GgufFile &file, AdapterReport &report) {
   try {
-    report.alpha = file.get_f64("adapter.lora.alpha");
+    report.alpha = file.get_f64(k_gguf_alpha);
     report.invocation_tokens =
-        file.get_ints("adapter.alora.invocation_tokens").value_or(std::vector<int64_t>{});
+        file.get_ints(k_gguf_invocation_tokens).value_or(std::vector<int64_t>{});
   } catch (const LoadError &error) {
     report.problems.emplace_back(error.what());
   }
@@ -126,9 +94,9 @@ AdapterReport read_gguf_report(const GgufFile &file, bool with_norms) {
                        .path = file.path(),
                        .name = text("general.name"),
                        .architecture = text_of(file, "general.architecture"),
-                       .task_name = text("adapter.lora.task_name"),
-                       .prompt_prefix = text("adapter.lora.prompt_prefix"),
-                       .base_name = text("general.base_model.0.name"),
+                       .task_name = text(k_gguf_task_name),
+                       .prompt_prefix = text(k_gguf_prompt_prefix),
+                       .base_name = text(k_gguf_base_name),
                        .settings = metadata_json(file)};
   if (report.name.empty()) report.name = std::filesystem::path(file.path()).stem().string();
   if (const auto type = text("adapter.type"); type != "lora") {

@@ -1,16 +1,18 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <limits>
 #include <map>
 #include <tuple>
 
 #include "apps/inspect_adapter.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "gguf/safetensors_file.h"
-#include "lora/adapter_summary.h"
+#include "lora/dotted_path.h"
+#include "lora/factor_ops.h"
 #include "lora/json_file.h"
 #include "lora/peft_config.h"
+#include "lora/peft_folder.h"
+#include "lora/peft_modules.h"
 #include "lora/peft_names.h"
 
 namespace patchbay {
@@ -19,28 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-struct Halves {
-  const SafeTensor *a = nullptr;
-  const SafeTensor *b = nullptr;
+struct Halves : PeftHalves {
   bool is_embedding = false;
 };
 
 /// By module, nesting of wrappers, name of the adapter.
 using HalvesByModule = std::map<std::tuple<std::string, int, std::string>, Halves>;
-
-std::optional<ggml_type> float_type(std::string_view dtype) {
-  if (dtype == "F32") return GGML_TYPE_F32;
-  if (dtype == "F16") return GGML_TYPE_F16;
-  if (dtype == "BF16") return GGML_TYPE_BF16;
-  return std::nullopt;
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return text;
-}
 
 /// Torch counts from the outermost dimension, ggml from the innermost.
 std::vector<int64_t> ggml_dims(const SafeTensor &tensor) {
@@ -53,7 +39,7 @@ bool is_fused(const std::string &module) { return ends_with_components(module, "
 
 /// REQUIRES: a float type and two dimensions.
 Factor view_of(const SafeTensor &tensor) {
-  return {.type = *float_type(tensor.dtype),
+  return {.type = *factor_type(tensor.dtype),
           .ne = {tensor.shape[1], tensor.shape[0], 1},
           .data = tensor.data,
           .owner = nullptr};
@@ -65,8 +51,8 @@ Factor view_of(const SafeTensor &tensor) {
 std::optional<PairNorms> norms_of(const std::string &module, const Halves &halves, double scale) {
   const SafeTensor &a = *halves.a;
   const SafeTensor &b = *halves.b;
-  const bool matrices = a.shape.size() == 2 && b.shape.size() == 2 && float_type(a.dtype) &&
-                        float_type(b.dtype) && a.shape[0] == b.shape[1];
+  const bool matrices = a.shape.size() == 2 && b.shape.size() == 2 && factor_type(a.dtype) &&
+                        factor_type(b.dtype) && a.shape[0] == b.shape[1];
   if (!matrices || is_fused(module)) return std::nullopt;
   return pair_norms({.target = module,
                      .kind = UseKind::linear,
@@ -84,8 +70,8 @@ PairReport report_halves(const std::string &module, const Halves &halves, const 
                                                 : "linear",
                   .n_rank = std::nullopt,
                   .scale = std::nullopt,
-                  .type_a = lower(halves.a->dtype),
-                  .type_b = lower(halves.b->dtype),
+                  .type_a = ascii_lower(halves.a->dtype),
+                  .type_b = ascii_lower(halves.b->dtype),
                   .ne_a = ggml_dims(*halves.a),
                   .ne_b = ggml_dims(*halves.b),
                   .size_bytes = halves.a->data.size() + halves.b->data.size(),
@@ -103,16 +89,14 @@ HalvesByModule sort_tensors(const SafetensorsFile &file, std::vector<std::string
   HalvesByModule modules;
   for (const auto &tensor : file.tensors()) {
     const auto key = parse_peft_key(tensor.name);
-    const auto role = key ? key->role : PeftRole::whole_tensor;
-    const bool is_a = role == PeftRole::pair_a || role == PeftRole::embed_a;
-    const bool is_b = role == PeftRole::pair_b || role == PeftRole::embed_b;
-    if (!is_a && !is_b) {
+    const auto half = key ? half_of(key->role) : std::nullopt;
+    if (!half) {
       others.push_back(tensor.name);
       continue;
     }
     Halves &halves = modules[{key->module_path, key->n_wrappers, key->adapter_name}];
-    (is_a ? halves.a : halves.b) = &tensor;
-    halves.is_embedding = role == PeftRole::embed_a || role == PeftRole::embed_b;
+    (half->is_a ? halves.a : halves.b) = &tensor;
+    halves.is_embedding = half->is_embedding;
   }
   return modules;
 }
@@ -135,23 +119,10 @@ void read_pairs(const SafetensorsFile &file, const PeftConfig *config, bool with
                                      file.tensors().size(), first_five(others)));
 }
 
-/// A base that is in no adapter's way as long as only the config is read.
-BaseInfo any_base() {
-  BaseInfo base;
-  base.hparams.n_vocab = std::numeric_limits<int32_t>::max();
-  return base;
-}
-
-/// The checked config, as for a base of which nothing is known; nullopt, with the reason in the
-/// report, where every base would be refused.
-std::optional<PeftConfig> checked_config(const JsonFile &json, AdapterReport &report) {
-  const auto *replication = json.find("layer_replication");
-  if (replication != nullptr && !is_unset(*replication)) {
-    report.notes.emplace_back("layer_replication is set; whether it fits depends on the base");
-    return std::nullopt;
-  }
+/// The checked config; nullopt, with the reason in the report, where every base would be refused.
+std::optional<PeftConfig> read_config(const fs::path &path, AdapterReport &report) {
   try {
-    return read_peft_config(json.path(), any_base());
+    return read_peft_config(path);
   } catch (const LoadError &error) {
     report.problems.emplace_back(error.what());
     return std::nullopt;
@@ -166,44 +137,34 @@ ordered_json set_options(const JsonFile &json) {
   return options;
 }
 
-std::string folder_name(const fs::path &folder) {
-  const auto full = fs::absolute(folder).lexically_normal();
-  return (full.has_filename() ? full : full.parent_path()).filename().string();
-}
-
-void read_config(const JsonFile &json, const std::optional<PeftConfig> &config,
-                 AdapterReport &report) {
+void report_config(const JsonFile &json, const std::optional<PeftConfig> &config,
+                   AdapterReport &report) {
   const auto *alpha = json.find("lora_alpha");
   if (alpha != nullptr) report.alpha = as_number(*alpha);
   const auto *base = json.find("base_model_name_or_path");
   if (base != nullptr && base->is_string()) report.base_name = base->get<std::string>();
   if (!config) return;
-  report.invocation_tokens.assign(config->invocation_tokens.begin(),
-                                  config->invocation_tokens.end());
+  report.invocation_tokens = config->invocation_tokens;
   report.notes = config->notes;
-}
-
-SafetensorsFile open_weights(const fs::path &folder) {
-  const auto path = folder / "adapter_model.safetensors";
-  std::error_code ignored;
-  // The loader tells what lies there in its place.
-  if (!fs::exists(path, ignored)) (void)load_adapter(folder, any_base());
-  return SafetensorsFile::open(path);
+  if (config->n_layer_kept) {
+    report.notes.push_back(fmt::format("layer_replication is set: fits a base with {} layers only",
+                                       *config->n_layer_kept));
+  }
 }
 
 }  // namespace
 
 AdapterReport read_peft_report(const fs::path &folder, bool with_norms) {
-  const auto json = JsonFile::open(folder / "adapter_config.json");
+  const auto json = JsonFile::open(folder / k_peft_config);
   AdapterReport report{.format = "peft",
                        .path = folder.string(),
                        .name = folder_name(folder),
                        .architecture = std::nullopt,
                        .alpha = std::nullopt,
                        .settings = set_options(json)};
-  const auto config = checked_config(json, report);
-  read_config(json, config, report);
-  const auto file = open_weights(folder);
+  const auto config = read_config(folder / k_peft_config, report);
+  report_config(json, config, report);
+  const auto file = open_peft_weights(folder);
   try {
     read_pairs(file, config ? &*config : nullptr, with_norms, report);
   } catch (const LoadError &error) {  // a pattern that takes too long to match

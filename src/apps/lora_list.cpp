@@ -52,6 +52,9 @@ std::optional<LoraItem> parse_path(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const auto strength = parse_finite(text.substr(colon + 1));
+  if (!strength && exists(text.substr(0, colon))) {
+    throw std::invalid_argument(fmt::format("'{}': a strength must be a finite number", text));
+  }
   if (!strength) return std::nullopt;
   return LoraItem{.path = std::string(text.substr(0, colon)), .strength = *strength};
 }

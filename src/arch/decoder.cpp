@@ -15,8 +15,9 @@ TensorTable make_tensor_table(const Family &family, const HParams &hparams,
 
 bool tie_head(DecoderWeights &weights) {
   if (weights.output) return false;
-  weights.output.tensor =
-      weights.token_embd.tensor;  // the name stays output.weight: another use for adapters
+  // The name stays output.weight: another use for adapters.
+  weights.output.tensor = weights.token_embd.tensor;
+  weights.output.rotation = weights.token_embd.rotation;
   return true;
 }
 

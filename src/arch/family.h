@@ -5,6 +5,7 @@
 
 #include "gguf/gguf_file.h"
 #include "graph/graph.h"
+#include "model/hf_names.h"
 #include "model/hparams.h"
 #include "model/tensor_table.h"
 
@@ -23,6 +24,9 @@ struct Family {
   /// One layer: x F32 [n_embd, n_tokens] -> the same shape, or [n_embd, n_outputs] from the last
   /// one.
   ggml_tensor *(*layer)(Graph &g, const DecoderWeights &weights, uint32_t il, ggml_tensor *x);
+
+  /// What PEFT adapters call its weights; null: only GGUF adapters can be loaded.
+  const HfNames *hf_names = nullptr;
 };
 
 [[nodiscard]] std::span<const Family> families();

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "arch/block_tensors.h"
 #include "arch/decoder.h"
 #include "arch/metadata.h"
 #include "graph/blocks.h"
@@ -14,6 +15,20 @@ namespace {
 constexpr uint32_t k_global_every = 6;
 constexpr float k_local_freq_base = 10000;
 constexpr uint32_t k_n_layer_27b = 62;
+
+constexpr NameRow k_name_rows[] = {
+    {"embed_tokens", "token_embd.weight"},
+    {"lm_head", "output.weight"},
+    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight"},
+    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight"},
+    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
+    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
+    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
+    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
+    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
+};
+
+constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = {}};
 
 HParams hparams(const GgufFile &file) {
   const ArchMetadata metadata(file, k_gemma3.name);
@@ -37,17 +52,12 @@ void tensors(const HParams &hp, DecoderWeights &w, TensorTable &t) {
     const std::string blk = fmt::format("blk.{}.", il);
     DecoderLayer &layer = w.layers[il];
     t.vector(layer.attn_norm, blk + "attn_norm.weight", hp.n_embd);
-    t.linear(layer.attn.q, blk + "attn_q", hp.n_embd, hp.n_embd_q());
-    t.linear(layer.attn.k, blk + "attn_k", hp.n_embd, hp.n_embd_kv());
-    t.linear(layer.attn.v, blk + "attn_v", hp.n_embd, hp.n_embd_kv());
-    t.linear(layer.attn.output, blk + "attn_output", hp.n_embd_q(), hp.n_embd);
+    attention_tensors(hp, blk, layer.attn, t);
     t.vector(layer.attn.q_norm, blk + "attn_q_norm.weight", hp.n_embd_head);
     t.vector(layer.attn.k_norm, blk + "attn_k_norm.weight", hp.n_embd_head);
     t.vector(layer.post_attn_norm, blk + "post_attention_norm.weight", hp.n_embd);
     t.vector(layer.ffn_norm, blk + "ffn_norm.weight", hp.n_embd);
-    t.linear(layer.ffn.gate, blk + "ffn_gate", hp.n_embd, hp.n_ff);
-    t.linear(layer.ffn.up, blk + "ffn_up", hp.n_embd, hp.n_ff);
-    t.linear(layer.ffn.down, blk + "ffn_down", hp.n_ff, hp.n_embd);
+    ffn_tensors(hp, blk, layer.ffn, t);
     t.vector(layer.post_ffn_norm, blk + "post_ffw_norm.weight", hp.n_embd);
   }
 }
@@ -64,6 +74,10 @@ ggml_tensor *layer(Graph &g, const DecoderWeights &weights, uint32_t il, ggml_te
 
 /// Gemma 3, text: five sliding-window layers to each global one, norms before and after each block,
 /// q/k norms, scaled embeddings, tied head.
-const Family k_gemma3{.name = "gemma3", .hparams = hparams, .tensors = tensors, .layer = layer};
+const Family k_gemma3{.name = "gemma3",
+                      .hparams = hparams,
+                      .tensors = tensors,
+                      .layer = layer,
+                      .hf_names = &k_hf_names};
 
 }  // namespace patchbay

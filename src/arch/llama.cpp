@@ -1,11 +1,41 @@
 #include <fmt/format.h>
 
+#include "arch/block_tensors.h"
 #include "arch/decoder.h"
 #include "arch/metadata.h"
 #include "graph/blocks.h"
 
 namespace patchbay {
 namespace {
+
+constexpr NameRow k_name_rows[] = {
+    {"embed_tokens", "token_embd.weight"},
+    {"lm_head", "output.weight"},
+    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight", RowPlan::rotary_q},
+    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight", RowPlan::rotary_kv},
+    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
+    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
+    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
+    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
+    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
+    // Mixtral: transformers 4 and 5.
+    {"layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp.weight"},
+    {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps.weight"},
+    {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps.weight"},
+    {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps.weight"},
+    {"layers.#.mlp.gate", "blk.#.ffn_gate_inp.weight"},
+    {"layers.#.mlp.experts.@.gate_proj", "blk.#.ffn_gate_exps.weight"},
+    {"layers.#.mlp.experts.@.up_proj", "blk.#.ffn_up_exps.weight"},
+    {"layers.#.mlp.experts.@.down_proj", "blk.#.ffn_down_exps.weight"},
+};
+
+constexpr FusedRow k_fused_rows[] = {
+    {"layers.#.mlp.experts", "gate_up_proj", "blk.#.ffn_gate_exps.weight",
+     "blk.#.ffn_up_exps.weight"},
+    {"layers.#.mlp.experts", "down_proj", "blk.#.ffn_down_exps.weight", ""},
+};
+
+constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = k_fused_rows};
 
 HParams hparams(const GgufFile &file) {
   const ArchMetadata metadata(file, k_llama.name);
@@ -27,15 +57,10 @@ void tensors(const HParams &hp, DecoderWeights &w, TensorTable &t) {
     const std::string blk = fmt::format("blk.{}.", il);
     DecoderLayer &layer = w.layers[il];
     t.vector(layer.attn_norm, blk + "attn_norm.weight", hp.n_embd);
-    t.linear(layer.attn.q, blk + "attn_q", hp.n_embd, hp.n_embd_q());
-    t.linear(layer.attn.k, blk + "attn_k", hp.n_embd, hp.n_embd_kv());
-    t.linear(layer.attn.v, blk + "attn_v", hp.n_embd, hp.n_embd_kv());
-    t.linear(layer.attn.output, blk + "attn_output", hp.n_embd_q(), hp.n_embd);
+    attention_tensors(hp, blk, layer.attn, t);
     t.vector(layer.ffn_norm, blk + "ffn_norm.weight", hp.n_embd);
     if (hp.n_expert == 0) {
-      t.linear(layer.ffn.gate, blk + "ffn_gate", hp.n_embd, hp.n_ff);
-      t.linear(layer.ffn.up, blk + "ffn_up", hp.n_embd, hp.n_ff);
-      t.linear(layer.ffn.down, blk + "ffn_down", hp.n_ff, hp.n_embd);
+      ffn_tensors(hp, blk, layer.ffn, t);
     } else {
       t.linear(layer.moe.router, blk + "ffn_gate_inp", hp.n_embd, hp.n_expert);
       t.experts(layer.moe.gate, blk + "ffn_gate_exps.weight", hp.n_embd, hp.n_ff, hp.n_expert);
@@ -60,6 +85,10 @@ ggml_tensor *layer(Graph &g, const DecoderWeights &weights, uint32_t il, ggml_te
 
 /// Llama 2 and 3, Mistral, SmolLM2; Mixtral with experts. q and k rows are stored for the
 /// interleaved rotary layout.
-const Family k_llama{.name = "llama", .hparams = hparams, .tensors = tensors, .layer = layer};
+const Family k_llama{.name = "llama",
+                     .hparams = hparams,
+                     .tensors = tensors,
+                     .layer = layer,
+                     .hf_names = &k_hf_names};
 
 }  // namespace patchbay

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace patchbay {
 namespace {
@@ -32,8 +33,7 @@ uint32_t vocabulary_size(const GgufFile &file) {
 }
 
 void read_heads(const ArchMetadata &metadata, HParams &hp) {
-  hp.n_head = metadata.uniform_count_or("attention.head_count", k_max_heads, 0);
-  if (hp.n_head == 0) hp.n_head = metadata.count("attention.head_count", k_max_heads);
+  hp.n_head = metadata.uniform_count("attention.head_count", k_max_heads);
   hp.n_head_kv = metadata.uniform_count_or("attention.head_count_kv", k_max_heads, hp.n_head);
   if (hp.n_head % hp.n_head_kv != 0) {
     metadata.refuse("attention.head_count_kv", fmt::format("a divisor of {} heads", hp.n_head),
@@ -57,20 +57,29 @@ void read_heads(const ArchMetadata &metadata, HParams &hp) {
   }
 }
 
+/// 1 / factor. Before rope.scaling.* there was rope.scale_linear.
+float read_freq_scale(const ArchMetadata &metadata) {
+  const bool is_new = metadata.file().has(metadata.key("rope.scaling.factor"));
+  const char *name = is_new ? "rope.scaling.factor" : "rope.scale_linear";
+  const float factor = metadata.positive_or(name, 1);
+  const float freq_scale = 1 / factor;
+  if (!std::isnormal(freq_scale)) {
+    metadata.refuse(name, "a factor with a reciprocal", fmt::format("{}", factor));
+  }
+  return freq_scale;
+}
+
 RopeParams read_rope(const ArchMetadata &metadata, uint32_t n_ctx_train) {
   RopeParams rope;
   rope.freq_base = metadata.positive_or("rope.freq_base", rope.freq_base);
   rope.n_ctx_orig =
       metadata.count_or("rope.scaling.original_context_length", k_max_context, n_ctx_train);
-  // Before rope.scaling.* there was rope.scale_linear, and a factor without a type has always meant
-  // linear.
-  const float factor =
-      metadata.positive_or("rope.scaling.factor", metadata.positive_or("rope.scale_linear", 1));
+  // A factor without a type has always meant linear.
   const std::string type = metadata.text_or("rope.scaling.type", "linear");
   if (type == "none") return rope;
   if (type != "linear" && type != "yarn")
     metadata.refuse("rope.scaling.type", "none, linear or yarn", type);
-  rope.freq_scale = 1 / factor;
+  rope.freq_scale = read_freq_scale(metadata);
   if (type == "yarn") {
     rope.ext_factor = metadata.finite_or("rope.scaling.yarn_ext_factor", 1);
     rope.attn_factor = metadata.positive_or("rope.scaling.yarn_attn_factor", 1);
@@ -78,6 +87,10 @@ RopeParams read_rope(const ArchMetadata &metadata, uint32_t n_ctx_train) {
     rope.beta_slow = metadata.positive_or("rope.scaling.yarn_beta_slow", rope.beta_slow);
   }
   rope.attn_factor *= metadata.positive_or("rope.scaling.attn_factor", 1);
+  if (!std::isnormal(rope.attn_factor)) {
+    metadata.refuse("rope.scaling.attn_factor", "a product with yarn_attn_factor that F32 can hold",
+                    fmt::format("{}", rope.attn_factor));
+  }
   return rope;
 }
 
@@ -93,18 +106,21 @@ uint32_t ArchMetadata::count_or(std::string_view name, uint32_t max, uint32_t fa
   return file_.has(key(name)) ? count(name, max) : fallback;
 }
 
-uint32_t ArchMetadata::uniform_count_or(std::string_view name, uint32_t max,
-                                        uint32_t fallback) const {
+uint32_t ArchMetadata::uniform_count(std::string_view name, uint32_t max) const {
   const GgufEntry *entry = file_.find_entry(key(name));
-  if (entry == nullptr || entry->type != GgufType::array) return count_or(name, max, fallback);
+  if (entry == nullptr || entry->type != GgufType::array) return count(name, max);
   const auto values = file_.get_ints(key(name)).value();
   const bool uniform = !values.empty() &&
                        std::ranges::all_of(values, [&](int64_t v) { return v == values.front(); });
   if (!uniform || values.front() < 1 || values.front() > max) {
-    refuse(name, fmt::format("one number from 1 to {} for all layers", max),
-           fmt::format("[{}]", fmt::join(values, ", ")));
+    refuse(name, fmt::format("one number from 1 to {} for all layers", max), first_five(values));
   }
   return static_cast<uint32_t>(values.front());
+}
+
+uint32_t ArchMetadata::uniform_count_or(std::string_view name, uint32_t max,
+                                        uint32_t fallback) const {
+  return file_.has(key(name)) ? uniform_count(name, max) : fallback;
 }
 
 float ArchMetadata::positive(std::string_view name) const {
@@ -145,8 +161,7 @@ HParams read_common_hparams(const ArchMetadata &metadata) {
   hp.n_ctx_train = metadata.count("context_length", k_max_context);
   hp.n_embd = metadata.count("embedding_length", k_max_width);
   hp.n_layer = metadata.count("block_count", k_max_layers);
-  hp.n_ff = metadata.uniform_count_or("feed_forward_length", k_max_width, 0);
-  if (hp.n_ff == 0) hp.n_ff = metadata.count("feed_forward_length", k_max_width);
+  hp.n_ff = metadata.uniform_count("feed_forward_length", k_max_width);
   hp.norm_rms_eps = metadata.positive("attention.layer_norm_rms_epsilon");
   read_heads(metadata, hp);
   hp.rope = read_rope(metadata, hp.n_ctx_train);

@@ -23,6 +23,7 @@ class ArchMetadata {
   [[nodiscard]] uint32_t count(std::string_view name, uint32_t max) const;
   [[nodiscard]] uint32_t count_or(std::string_view name, uint32_t max, uint32_t fallback) const;
   /// Also takes an array whose items are all equal (newer converters write one number per layer).
+  [[nodiscard]] uint32_t uniform_count(std::string_view name, uint32_t max) const;
   [[nodiscard]] uint32_t uniform_count_or(std::string_view name, uint32_t max,
                                           uint32_t fallback) const;
   /// Finite and above 0, else LoadError.

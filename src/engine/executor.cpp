@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 
 #include "arch/decoder.h"
 #include "kv/attention_mask.h"
@@ -38,7 +40,6 @@ struct Executor::Prepared {
   std::vector<int64_t> cells;
   std::vector<int32_t> output_rows;
   Routing routing;
-  GraphKey key;
 
   explicit Prepared(const StepPlan &plan) {
     std::vector<const AdapterSet *> sets;
@@ -73,11 +74,39 @@ void Executor::set_adapters(std::vector<std::shared_ptr<const Adapter>> adapters
   graph_.reset();
 }
 
+/// Gives the cells of a step back unless the step is committed.
+class Executor::Claim {
+ public:
+  Claim(CellTable &table, KvCache &kv, std::vector<int32_t> cells)
+      : table_(table), kv_(kv), cells_(std::move(cells)) {}
+  Claim(const Claim &) = delete;
+  Claim &operator=(const Claim &) = delete;
+  ~Claim() {
+    if (committed_) return;
+    table_.release(cells_);
+    kv_.clear(cells_);
+  }
+  void commit() { committed_ = true; }
+
+ private:
+  CellTable &table_;
+  KvCache &kv_;
+  std::vector<int32_t> cells_;
+  bool committed_ = false;
+};
+
 Expected<void> Executor::check(const StepPlan &plan) const {
   const auto n_vocab = static_cast<int32_t>(model_->hparams().n_vocab);
   const auto n_adapters = static_cast<int32_t>(adapters().size());
   if (plan.rows.empty()) return fail(ErrorCode::invalid_argument, "a step has no tokens");
+  std::set<std::pair<int32_t, int32_t>> places;
   for (const auto &row : plan.rows) {
+    const auto [seq_id, pos] = row.place;
+    if (seq_id < 0 || pos < 0 || !places.insert({seq_id, pos}).second) {
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("position {} of sequence {} is no place, or one taken twice", pos, seq_id));
+    }
     if (row.token < 0 || row.token >= n_vocab) {
       return fail(
           ErrorCode::invalid_argument,
@@ -107,11 +136,10 @@ Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
                             cells_.n_free(), cells_.n_cells()));
   }
   step.cells.assign(claimed->begin(), claimed->end());
+  Claim claim(cells_, kv_, *claimed);
   auto logits = compute(step);
-  if (!logits) {
-    for (const auto &place : step.places) cells_.release(place.seq_id, place.pos);
-    return logits;
-  }
+  if (!logits) return logits;
+  claim.commit();
   const bool wanted = std::ranges::any_of(plan.rows, &StepRow::wants_logits);
   return wanted ? *logits : std::span<const float>{};
 }
@@ -133,6 +161,11 @@ Expected<std::span<const float>> Executor::compute(const Prepared &step) {
   }
   out_.resize(static_cast<size_t>(ggml_nelements(logits_)));
   ggml_backend_tensor_get(logits_, out_.data(), 0, out_.size() * sizeof(float));
+  if (!std::ranges::all_of(out_, [](float logit) { return std::isfinite(logit); })) {
+    return fail(ErrorCode::internal,
+                "a step gave logits that are not finite: the weights, or an adapter at its "
+                "strength, are too large");
+  }
   return std::span<const float>(out_);
 }
 
@@ -145,7 +178,12 @@ bool Executor::build(const GraphKey &key) {
   }
   auto graph = std::make_unique<Graph>(model_->hparams(), kv_, key.sizes, std::move(lora));
   logits_ = build_decoder(*graph, *model_->family, model_->weights);
-  const bool fits = ggml_gallocr_alloc_graph(allocator_.get(), graph->cgraph());
+  // Without reserving anew the allocator would keep the last plan for any graph whose nodes have
+  // the same sizes, however they are connected.
+  const bool fits = ggml_gallocr_reserve(allocator_.get(), graph->cgraph()) &&
+                    ggml_gallocr_alloc_graph(allocator_.get(), graph->cgraph());
+  // After a failure it holds a plan without memory.
+  if (!fits) allocator_.reset(ggml_gallocr_new(ggml_backend_cpu_buffer_type()));
   key_ = key;
   graph_ = fits ? std::move(graph) : nullptr;
   return fits;

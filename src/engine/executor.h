@@ -29,9 +29,12 @@ class Executor {
   /// Throws LoadError (out_of_memory).
   Executor(std::shared_ptr<const LoadedModel> model, const Options &options);
 
+  // The graph refers to the cache.
+  Executor(const Executor &) = delete;
+  Executor &operator=(const Executor &) = delete;
+
   [[nodiscard]] const LoadedModel &model() const { return *model_; }
   [[nodiscard]] const CellTable &cells() const { return cells_; }
-  [[nodiscard]] size_t kv_bytes() const { return kv_.size_bytes(); }
 
   /// Replaces the resident adapters. Throws LoadError (out_of_memory), the old ones then stay.
   void set_adapters(std::vector<std::shared_ptr<const Adapter>> adapters);
@@ -43,15 +46,18 @@ class Executor {
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
   /// n_outputs], valid until the next call. On an error nothing of the step stays: invalid_argument
-  /// (a row's token or adapter is out of range), context_overflow (not enough free cells), internal
-  /// (the computation failed).
+  /// (a row's token, place or adapter is out of range), context_overflow (not enough free cells),
+  /// internal (the computation failed, or gave logits that are not finite).
   [[nodiscard]] Expected<std::span<const float>> run(const StepPlan &plan);
 
   /// Forgets a sequence from position `first_pos` on.
-  void release(int32_t seq_id, int32_t first_pos = 0) { cells_.release(seq_id, first_pos); }
+  void release(int32_t seq_id, int32_t first_pos = 0) {
+    kv_.clear(cells_.release(seq_id, first_pos));
+  }
 
  private:
   struct Prepared;
+  class Claim;
   struct ThreadpoolDeleter {
     void operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
   };

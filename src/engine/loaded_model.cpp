@@ -13,7 +13,8 @@ BaseInfo describe(const GgufFile &file, const Family &family) {
   return {.path = file.path(),
           .arch = std::string(family.name),
           .name = file.get_string("general.name").value_or(""),
-          .hparams = family.hparams(file)};
+          .hparams = family.hparams(file),
+          .hf_names = family.hf_names};
 }
 
 void check_vocabulary(const LoadedModel &model) {
@@ -37,10 +38,14 @@ std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
   model->file = std::make_shared<const GgufFile>(GgufFile::open(path));
   model->family = &family_of(*model->file);
   model->info = describe(*model->file, *model->family);
+  const auto folding = read_hadamard(*model->file);
   const TensorTable table = make_tensor_table(*model->family, model->hparams(), model->weights);
   model->store = std::make_unique<const WeightStore>(model->file, table, options, progress);
+  if (folding)
+    model->rotations = std::make_unique<const RotationStore>(path.string(), *folding, table);
   model->info.tied_head = tie_head(model->weights);
   model->info.uses = record_uses(*model->family, model->hparams(), model->weights);
+  if (folding) settle_folding(*folding, model->info);
   model->tokenizer = Tokenizer::load(*model->file);
   check_vocabulary(*model);
   return model;

@@ -4,6 +4,7 @@
 
 #include "arch/family.h"
 #include "model/base_info.h"
+#include "model/rotation_store.h"
 #include "model/weight_store.h"
 #include "tokenizer/tokenizer.h"
 
@@ -15,8 +16,9 @@ struct LoadedModel {
   const Family *family = nullptr;
   BaseInfo info;  ///< with the uses that adapters may target
   std::unique_ptr<const WeightStore> store;
-  DecoderWeights weights;                      ///< views into store
-  std::shared_ptr<const Tokenizer> tokenizer;  ///< null: the file has none
+  std::unique_ptr<const RotationStore> rotations;  ///< null: no weight is Hadamard-folded
+  DecoderWeights weights;                          ///< views into both
+  std::shared_ptr<const Tokenizer> tokenizer;      ///< null: the file has none
 
   [[nodiscard]] const HParams &hparams() const { return info.hparams; }
 };

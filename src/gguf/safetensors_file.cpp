@@ -164,10 +164,4 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path &path) {
   return made;
 }
 
-const SafeTensor *SafetensorsFile::find(std::string_view name) const {
-  const auto found = std::ranges::lower_bound(
-      tensors_, name, {}, [](const SafeTensor &tensor) { return std::string_view(tensor.name); });
-  return found != tensors_.end() && found->name == name ? &*found : nullptr;
-}
-
 }  // namespace patchbay

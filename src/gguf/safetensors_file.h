@@ -36,7 +36,6 @@ class SafetensorsFile {
   [[nodiscard]] std::span<const SafeTensor> tensors() const {
     return tensors_;
   }  ///< sorted by name
-  [[nodiscard]] const SafeTensor *find(std::string_view name) const;
   [[nodiscard]] const std::map<std::string, std::string> &metadata() const { return metadata_; }
 
  private:

@@ -3,17 +3,20 @@
 namespace patchbay {
 namespace {
 
-/// An upper bound of the nodes of a step: what a layer's blocks need, plus the LoRA steps of its at
-/// most nine weights. The sum over the lanes of a mixed set costs two nodes per lane (a view and an
-/// addition).
+/// An upper bound of the nodes of a step: what a layer's blocks need, plus the transforms of its at
+/// most five inputs where weights are folded, plus the LoRA steps of its at most nine weights. The
+/// sum over the lanes of a mixed set costs two nodes per lane (a view and an addition).
 size_t max_nodes(const HParams &hparams, const LoraInputs *lora) {
   constexpr size_t k_per_layer = 96;
+  constexpr size_t k_rotated_inputs = 5;
+  constexpr size_t k_per_rotation = 9;
   constexpr size_t k_lora_weights = 9;
   constexpr size_t k_per_lora = 12;
   const size_t n_lanes = lora == nullptr ? 0 : static_cast<size_t>(lora->n_lanes());
   const size_t per_lora = n_lanes == 0 ? 0 : k_per_lora + 2 * n_lanes;
   const size_t per_expert_sum = 2 * static_cast<size_t>(hparams.n_expert_used);
-  return (hparams.n_layer + 2) * (k_per_layer + per_expert_sum + k_lora_weights * per_lora);
+  return (hparams.n_layer + 2) * (k_per_layer + k_rotated_inputs * k_per_rotation + per_expert_sum +
+                                  k_lora_weights * per_lora);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <ggml-cpp.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "graph/lora_inputs.h"
@@ -58,6 +60,12 @@ class Graph {
   [[nodiscard]] ggml_tensor *keep_outputs(ggml_tensor *x);
   [[nodiscard]] RowSet rows() const { return rows_; }
 
+  /// The input `x` as weights of this rotation read it; null until one of them was met. Weights
+  /// that share input and width share the node.
+  [[nodiscard]] ggml_tensor *&rotated(const ggml_tensor *x, const Rotation &rotation) {
+    return rotated_[{x, &rotation}];
+  }
+
   /// Recording: every (weight, use) pair that a graph reads is appended to `*uses` while it is
   /// built.
   void record_uses(std::vector<AdaptableUse> *uses) { uses_ = uses; }
@@ -74,6 +82,7 @@ class Graph {
   ggml_cgraph *cgraph_ = nullptr;  // owned by context_
   GraphInputs inputs_;
   RowSet rows_ = RowSet::all;
+  std::map<std::pair<const ggml_tensor *, const Rotation *>, ggml_tensor *> rotated_;
   std::vector<AdaptableUse> *uses_ = nullptr;
 };
 

@@ -6,7 +6,8 @@ namespace patchbay {
 
 // The seam: the only functions that read a base weight, and the only place where LoRA enters a
 // graph. For every row (token) of the step:  y = W x + b + sum_i strength_i * scale_i * B_i (A_i
-// x), over the row's adapter set.
+// x), over the row's adapter set. Of a Hadamard-folded weight only the base product reads the
+// transformed input: adapters are trained on the plain one.
 
 /// x F32 [n_in, n_rows] -> F32 [n_out, n_rows]. The bias is added when the layer has one.
 [[nodiscard]] ggml_tensor *linear(Graph &g, const LinearWeights &layer, ggml_tensor *x);

@@ -18,12 +18,20 @@ std::optional<std::vector<int32_t>> CellTable::claim(std::span<const SeqPos> tok
   return claimed;
 }
 
-void CellTable::release(int32_t seq_id, int32_t first_pos) {
-  for (auto &cell : cells_) {
-    if (cell.seq_id != seq_id || cell.pos < first_pos) continue;
-    cell = {k_free, 0};
-    --n_used_;
+std::vector<int32_t> CellTable::release(int32_t seq_id, int32_t first_pos) {
+  std::vector<int32_t> freed;
+  for (size_t i = 0; i < cells_.size(); ++i) {
+    if (cells_[i].seq_id == seq_id && cells_[i].pos >= first_pos) {
+      freed.push_back(static_cast<int32_t>(i));
+    }
   }
+  release(freed);
+  return freed;
+}
+
+void CellTable::release(std::span<const int32_t> claimed) {
+  for (const int32_t i : claimed) cells_[static_cast<size_t>(i)] = {k_free, 0};
+  n_used_ -= static_cast<uint32_t>(claimed.size());
   while (end_ > 0 && cells_[end_ - 1].seq_id == k_free) --end_;
 }
 

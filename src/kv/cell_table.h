@@ -31,8 +31,11 @@ class CellTable {
   /// changed, when too few are free.
   [[nodiscard]] std::optional<std::vector<int32_t>> claim(std::span<const SeqPos> tokens);
 
-  /// Frees the cells of a sequence from position `first_pos` on.
-  void release(int32_t seq_id, int32_t first_pos = 0);
+  /// Frees the cells of a sequence from position `first_pos` on and returns them.
+  std::vector<int32_t> release(int32_t seq_id, int32_t first_pos = 0);
+
+  /// Takes a claim back: frees exactly these cells, which are in use.
+  void release(std::span<const int32_t> claimed);
 
  private:
   std::vector<SeqPos> cells_;

@@ -7,8 +7,7 @@
 namespace patchbay {
 
 KvCache::KvCache(const HParams &hparams, uint32_t n_cells, ggml_type type, Memory memory)
-    : n_cells_(n_cells),
-      context_(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * hparams.n_layer,
+    : context_(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * hparams.n_layer,
                           .mem_buffer = nullptr,
                           .no_alloc = true})) {
   for (uint32_t il = 0; il < hparams.n_layer; ++il) {
@@ -24,8 +23,18 @@ KvCache::KvCache(const HParams &hparams, uint32_t n_cells, ggml_type type, Memor
          .hint = "a smaller -c needs less",
          .code = ErrorCode::out_of_memory});
   }
-  // Cells that were never written are masked, but 0 * NaN would still be NaN.
   ggml_backend_buffer_clear(buffer_.get(), 0);
+}
+
+void KvCache::clear(std::span<const int32_t> cells) {
+  for (const auto &tensors : {k_, v_}) {
+    for (ggml_tensor *tensor : tensors) {
+      for (const int32_t cell : cells) {
+        ggml_backend_tensor_memset(tensor, 0, static_cast<size_t>(cell) * tensor->nb[1],
+                                   tensor->nb[1]);
+      }
+    }
+  }
 }
 
 size_t KvCache::size_bytes() const {

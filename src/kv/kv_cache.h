@@ -3,6 +3,8 @@
 #include <ggml-cpp.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/hparams.h"
@@ -20,13 +22,16 @@ class KvCache {
   KvCache(const HParams &hparams, uint32_t n_cells, ggml_type type,
           Memory memory = Memory::allocate);
 
-  [[nodiscard]] uint32_t n_cells() const { return n_cells_; }
   [[nodiscard]] ggml_tensor *k(uint32_t il) const { return k_[il]; }  // [n_embd_kv, n_cells]
   [[nodiscard]] ggml_tensor *v(uint32_t il) const { return v_[il]; }  // [n_embd_kv, n_cells]
   [[nodiscard]] size_t size_bytes() const;
 
+  /// Zeroes cells that no sequence uses any more. Masked cells still meet the values of others as 0
+  /// * v in tiled attention, so an infinity left behind by one request would turn another one's
+  /// numbers into NaN.
+  void clear(std::span<const int32_t> cells);
+
  private:
-  uint32_t n_cells_;
   ggml_context_ptr context_;
   ggml_backend_buffer_ptr buffer_;
   std::vector<ggml_tensor *> k_;

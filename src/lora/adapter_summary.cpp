@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "lora/digest.h"
 #include "lora/factor_ops.h"
 
@@ -25,9 +27,9 @@ std::string_view last_component(std::string_view name) {
 std::set<std::string> words(std::string_view name) {
   std::set<std::string> found;
   std::string word;
-  for (const char c : last_component(name)) {
+  for (const char c : ascii_lower(last_component(name))) {
     if (is_alnum(c)) {
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      word += c;
     } else if (!word.empty()) {
       found.insert(std::exchange(word, {}));
     }
@@ -54,8 +56,8 @@ bool share_one(const std::set<std::string> &one, const std::set<std::string> &ot
 
 std::string letters(std::string_view name) {
   std::string found;
-  for (const char c : last_component(name)) {
-    if (is_alnum(c)) found += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char c : ascii_lower(last_component(name))) {
+    if (is_alnum(c)) found += c;
   }
   return found;
 }
@@ -75,15 +77,7 @@ bool names_differ_clearly(std::string_view one, std::string_view other) {
   return !share_one(words_one, words_other) && letters(one) != letters(other);
 }
 
-std::string first_five(const std::vector<std::string> &names) {
-  const size_t n_shown = std::min<size_t>(names.size(), 5);
-  std::string text = fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + static_cast<ptrdiff_t>(n_shown), ", "));
-  if (names.size() > n_shown) text += fmt::format(" and {} more", names.size() - n_shown);
-  return text;
-}
-
-void finish_adapter(Adapter &adapter, const BaseInfo &base) {
+void finish_adapter(Adapter &adapter) {
   std::sort(
       adapter.pairs.begin(), adapter.pairs.end(),
       [](const FactorPair &one, const FactorPair &other) { return one.target < other.target; });
@@ -96,6 +90,9 @@ void finish_adapter(Adapter &adapter, const BaseInfo &base) {
   if (adapter.cannot_change_output) {
     adapter.notes.emplace_back("cannot change the output: every scale is 0 or every B is zero");
   }
+}
+
+void note_other_base(Adapter &adapter, const BaseInfo &base) {
   if (names_differ_clearly(adapter.base_name, base.name)) {
     adapter.notes.push_back(fmt::format(
         "says that it was trained on '{}', and this base is named '{}' (names are only a hint)",

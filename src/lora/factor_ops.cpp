@@ -47,6 +47,17 @@ bool all_zero_bits(std::span<const std::byte> data) {
 
 }  // namespace
 
+bool is_factor_type(ggml_type type) {
+  return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
+}
+
+std::optional<ggml_type> factor_type(std::string_view dtype) {
+  if (dtype == "F32") return GGML_TYPE_F32;
+  if (dtype == "F16") return GGML_TYPE_F16;
+  if (dtype == "BF16") return GGML_TYPE_BF16;
+  return std::nullopt;
+}
+
 Factor make_factor(ggml_type type, std::array<int64_t, 3> ne, std::vector<std::byte> bytes) {
   return owning_factor(type, ne, std::move(bytes));
 }

@@ -4,11 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "lora/adapter.h"
 
 namespace patchbay {
+
+/// Whether a factor may have this type as it is: F32, F16 or BF16.
+[[nodiscard]] bool is_factor_type(ggml_type type);
+
+/// That type for a dtype of a safetensors file; nullopt for any other dtype.
+[[nodiscard]] std::optional<ggml_type> factor_type(std::string_view dtype);
 
 /// A factor that owns its bytes. REQUIRES: `bytes` holds exactly the elements of `ne` in `type`
 /// (F32, F16 or BF16).

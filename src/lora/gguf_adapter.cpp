@@ -10,23 +10,18 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "gguf/gguf_file.h"
+#include "lora/adaptable.h"
 #include "lora/adapter_summary.h"
 #include "lora/factor_ops.h"
+#include "lora/gguf_halves.h"
+#include "lora/invocation_tokens.h"
 
 namespace patchbay {
 namespace {
 
-constexpr std::string_view k_suffix_a = ".lora_a";
-constexpr std::string_view k_suffix_b = ".lora_b";
-
-/// The two halves of a pair as the file names them; null until found.
-struct Halves {
-  const GgufTensor *a = nullptr;
-  const GgufTensor *b = nullptr;
-};
-
-using HalvesByTarget = std::map<std::string, Halves, std::less<>>;
+using HalvesByTarget = std::map<std::string, GgufHalves, std::less<>>;
 
 void expect_string(const GgufFile &file, const char *key, std::string_view wanted,
                    const char *problem, const char *hint) {
@@ -48,38 +43,25 @@ void check_header(const GgufFile &file, const BaseInfo &base) {
   expect_string(file, "adapter.type", "lora", "is wrong: expect adapter.type to be 'lora'", "");
 }
 
-/// alpha, where absent and 0 both mean "scale 1", as in llama.cpp.
 double read_alpha(const GgufFile &file) {
-  constexpr const char *k_key = "adapter.lora.alpha";
-  const double alpha = file.get_f64(k_key).value_or(0);
+  const double alpha = file.get_f64(k_gguf_alpha).value_or(0);
   if (!std::isfinite(alpha)) {
-    throw LoadError({.path = file.path(), .item = k_key, .problem = "is not finite"});
+    throw LoadError({.path = file.path(), .item = k_gguf_alpha, .problem = "is not finite"});
   }
   return alpha;
 }
 
 std::vector<int32_t> read_invocation_tokens(const GgufFile &file, uint32_t n_vocab) {
-  constexpr const char *k_key = "adapter.alora.invocation_tokens";
-  std::vector<int32_t> tokens;
-  for (const int64_t token : file.get_ints(k_key).value_or(std::vector<int64_t>{})) {
-    if (token < 0 || token >= static_cast<int64_t>(n_vocab)) {
-      throw LoadError({.path = file.path(),
-                       .item = k_key,
-                       .problem = "names a token that the base does not have",
-                       .wanted = fmt::format("below {}", n_vocab),
-                       .found = std::to_string(token)});
-    }
-    tokens.push_back(static_cast<int32_t>(token));
-  }
-  return tokens;
+  const auto ids = file.get_ints(k_gguf_invocation_tokens).value_or(std::vector<int64_t>{});
+  return check_invocation_tokens(file.path(), k_gguf_invocation_tokens, ids, n_vocab);
 }
 
 void read_settings(const GgufFile &file, const BaseInfo &base, Adapter &adapter) {
   adapter.alpha = read_alpha(file);
   adapter.invocation_tokens = read_invocation_tokens(file, base.hparams.n_vocab);
-  adapter.task_name = file.get_string("adapter.lora.task_name").value_or("");
-  adapter.prompt_prefix = file.get_string("adapter.lora.prompt_prefix").value_or("");
-  adapter.base_name = file.get_string("general.base_model.0.name").value_or("");
+  adapter.task_name = file.get_string(k_gguf_task_name).value_or("");
+  adapter.prompt_prefix = file.get_string(k_gguf_prompt_prefix).value_or("");
+  adapter.base_name = file.get_string(k_gguf_base_name).value_or("");
 }
 
 [[noreturn]] void refuse_suffix(const GgufFile &file, const GgufTensor &tensor) {
@@ -97,18 +79,8 @@ void read_settings(const GgufFile &file, const BaseInfo &base, Adapter &adapter)
 }
 
 HalvesByTarget pair_factors(const GgufFile &file) {
-  HalvesByTarget pairs;
-  for (const auto &tensor : file.tensors()) {
-    const std::string_view name = tensor.name;
-    const auto target = name.substr(0, name.size() - std::min(name.size(), k_suffix_a.size()));
-    if (name.ends_with(k_suffix_a) && !target.empty()) {
-      pairs[std::string(target)].a = &tensor;
-    } else if (name.ends_with(k_suffix_b) && !target.empty()) {
-      pairs[std::string(target)].b = &tensor;
-    } else {
-      refuse_suffix(file, tensor);
-    }
-  }
+  auto [pairs, others] = sort_halves(file);
+  if (!others.empty()) refuse_suffix(file, *others.front());
   for (const auto &[target, halves] : pairs) {
     if (halves.a != nullptr && halves.b != nullptr) continue;
     throw LoadError({.path = file.path(),
@@ -166,7 +138,7 @@ HalfShape shape_of_b(const AdaptableUse &use) {
   return {.ne = {-1, n_out, n_expert}, .i_rank = 0};
 }
 
-void check_shapes(const GgufFile &file, const Halves &halves, const AdaptableUse &use) {
+void check_shapes(const GgufFile &file, const GgufHalves &halves, const AdaptableUse &use) {
   const auto refuse = [&](const GgufTensor &tensor, const char *problem, std::string wanted) {
     throw LoadError({.path = file.path(),
                      .item = tensor.name,
@@ -190,12 +162,15 @@ void check_shapes(const GgufFile &file, const Halves &halves, const AdaptableUse
     refuse(*halves.a, "has another rank than its lora_b: lora_a tensor is not transposed",
            fmt::format("r = {}", n_rank));
   }
-  if (n_rank < 1) refuse(*halves.b, "has incorrect shape: it is empty", want_b.text());
 }
 
 void check_against(const GgufFile &file, const HalvesByTarget &pairs, const BaseInfo &base) {
   check_targets(file, pairs, base);
-  for (const auto &[target, halves] : pairs) check_shapes(file, halves, *base.find_use(target));
+  for (const auto &[target, halves] : pairs) {
+    const auto &use = *base.find_use(target);
+    check_adaptable(file.path(), target, use);
+    check_shapes(file, halves, use);
+  }
 }
 
 /// Dequantises row by row; rows are copied first because the file may align its data to less than
@@ -219,8 +194,7 @@ Factor read_factor(const std::shared_ptr<const GgufFile> &file, const GgufTensor
   const std::array<int64_t, 3> ne{tensor.ne[0], tensor.ne[1], tensor.ne[2]};
   const auto *traits = ggml_get_type_traits(tensor.type);
   Factor factor;
-  if (tensor.type == GGML_TYPE_F32 || tensor.type == GGML_TYPE_F16 ||
-      tensor.type == GGML_TYPE_BF16) {
+  if (is_factor_type(tensor.type)) {
     factor = {.type = tensor.type, .ne = ne, .data = tensor.data, .owner = file};
   } else if (tensor.type == GGML_TYPE_F64) {
     auto values = f64_to_f32(tensor.data);
@@ -236,10 +210,9 @@ Factor read_factor(const std::shared_ptr<const GgufFile> &file, const GgufTensor
 }
 
 float pair_scale(const GgufFile &file, double alpha, int64_t n_rank) {
-  if (alpha == 0) return 1;
-  const double scale = alpha / static_cast<double>(n_rank);
+  const double scale = gguf_scale(alpha, n_rank);
   if (std::abs(scale) > std::numeric_limits<float>::max()) {
-    throw LoadError({.path = file.path(), .item = "adapter.lora.alpha", .problem = "is too large"});
+    throw LoadError({.path = file.path(), .item = k_gguf_alpha, .problem = "is too large"});
   }
   return static_cast<float>(scale);
 }
@@ -274,7 +247,8 @@ std::shared_ptr<const Adapter> load_gguf_adapter(const std::filesystem::path &pa
   const auto halves = pair_factors(*file);
   check_against(*file, halves, base);
   adapter->pairs = read_pairs(file, halves, base, adapter->alpha);
-  finish_adapter(*adapter, base);
+  finish_adapter(*adapter);
+  note_other_base(*adapter, base);
   return adapter;
 }
 

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "base/error.h"
+#include "gguf/gguf_file.h"
 
 namespace patchbay {
 namespace {
@@ -25,6 +27,38 @@ Members group_by_target(const std::vector<std::shared_ptr<const Adapter>> &adapt
       members[pair.target].push_back({static_cast<int32_t>(i), &pair});
   }
   return members;
+}
+
+/// An adapter is checked against its base when it is loaded; nothing keeps a caller from wearing it
+/// over another one.
+void check_fits(const Adapter &adapter, const BaseInfo &base) {
+  const auto refuse = [&](const FactorPair &pair, std::string wanted, std::string found) {
+    throw LoadError({.path = adapter.path.empty() ? adapter.name : adapter.path,
+                     .item = pair.target,
+                     .problem = "was loaded for another base model",
+                     .wanted = std::move(wanted),
+                     .found = std::move(found)});
+  };
+  for (const auto &pair : adapter.pairs) {
+    const AdaptableUse *use = base.find_use(pair.target);
+    if (use == nullptr) refuse(pair, "a weight of " + base.path, "none of that name");
+    const bool is_table = pair.kind == UseKind::embed;
+    const std::array found{is_table ? pair.b.ne[1] : pair.a.ne[0],
+                           is_table ? pair.a.ne[1] : pair.b.ne[1], pair.b.ne[2]};
+    if (use->kind != pair.kind || use->ne != found)
+      refuse(pair, format_shape(use->ne), format_shape(found));
+  }
+}
+
+/// The graph's inputs are 32-bit indices into the rows of `a` and the matrices of `b`.
+void check_index_range(const PoolTarget &target, std::string_view use) {
+  const int64_t most =
+      std::max(target.kind == UseKind::embed ? target.a->ne[1] : 0, target.b->ne[2]);
+  if (most <= std::numeric_limits<int32_t>::max()) return;
+  throw LoadError(
+      {.item = std::string(use),
+       .problem = fmt::format("is the target of more adapters than {} indices can tell apart",
+                              std::numeric_limits<int32_t>::max())});
 }
 
 SlotMap make_slot_map(const std::vector<Member> &members, size_t n_adapters) {
@@ -98,6 +132,7 @@ void fill(const std::vector<Member> &members, const PoolTarget &target) {
 LoraPool::LoraPool(std::vector<std::shared_ptr<const Adapter>> adapters, const BaseInfo &base)
     : adapters_(std::move(adapters)) {
   std::ranges::stable_sort(adapters_, {}, [](const auto &adapter) { return adapter->digest; });
+  for (const auto &adapter : adapters_) check_fits(*adapter, base);
   const Members members = group_by_target(adapters_);
   if (members.empty()) return;
   context_.reset(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * members.size(),
@@ -105,6 +140,7 @@ LoraPool::LoraPool(std::vector<std::shared_ptr<const Adapter>> adapters, const B
                             .no_alloc = true}));
   for (const auto &[use, list] : members) {
     PoolTarget target = make_target(context_.get(), list);
+    check_index_range(target, use);
     target.i_slots = intern(make_slot_map(list, adapters_.size()));
     targets_.emplace(use, target);
   }

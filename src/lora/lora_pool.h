@@ -47,7 +47,8 @@ struct SlotMap {
 /// new one when the resident set changes.
 class LoraPool {
  public:
-  /// Throws LoadError (out_of_memory).
+  /// Throws LoadError: an adapter was loaded for another base than `base`, or memory cannot be had
+  /// (out_of_memory).
   LoraPool(std::vector<std::shared_ptr<const Adapter>> adapters, const BaseInfo &base);
 
   /// nullptr when no adapter of the pool targets `use`.

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "lora/adapter_summary.h"
+#include "base/text.h"
+#include "lora/dotted_path.h"
+#include "lora/invocation_tokens.h"
 #include "lora/json_file.h"
 
 namespace patchbay {
@@ -117,10 +119,7 @@ void check_initialization(const JsonFile &json) {
   constexpr const char *k_key = "init_lora_weights";
   const auto *value = json.find(k_key);
   if (value == nullptr || value->is_boolean()) return;
-  auto name = json.get_string(k_key).value_or("");
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  const auto name = ascii_lower(json.get_string(k_key).value_or(""));
   if (name.starts_with("pissa") || name.starts_with("corda") || name == "olora" ||
       name == "lora_ga" || name == "loftq") {
     refuse_option(json, k_key, "trained from a modified base",
@@ -131,24 +130,29 @@ void check_initialization(const JsonFile &json) {
   }
 }
 
-bool is_identity(const ordered_json &ranges, uint32_t n_layer) {
-  if (!ranges.is_array()) return false;
+/// How many layers the ranges [begin, end) name, when they name each of them once and in order.
+std::optional<int64_t> count_layers_in_order(const ordered_json &ranges) {
+  if (!ranges.is_array()) return std::nullopt;
   int64_t i_next = 0;
   for (const auto &range : ranges) {
-    if (!range.is_array() || range.size() != 2) return false;
+    if (!range.is_array() || range.size() != 2) return std::nullopt;
     const auto begin = as_integer(range[0]);
     const auto end = as_integer(range[1]);
-    if (begin != i_next || !end || *end < i_next) return false;
+    if (begin != i_next || !end || *end < i_next) return std::nullopt;
     i_next = *end;
   }
-  return i_next == static_cast<int64_t>(n_layer);
+  return i_next;
 }
 
-void check_layer_replication(const JsonFile &json, uint32_t n_layer) {
-  constexpr const char *k_key = "layer_replication";
-  const auto *value = json.find(k_key);
-  if (value == nullptr || is_unset(*value) || is_identity(*value, n_layer)) return;
-  refuse_option(json, k_key, "the adapter belongs to a base with other layers");
+constexpr const char *k_layer_replication = "layer_replication";
+constexpr const char *k_other_layers = "the adapter belongs to a base with other layers";
+
+std::optional<int64_t> read_layer_replication(const JsonFile &json) {
+  const auto *value = json.find(k_layer_replication);
+  if (value == nullptr || is_unset(*value)) return std::nullopt;
+  const auto n_layer = count_layers_in_order(*value);
+  if (!n_layer) refuse_option(json, k_layer_replication, k_other_layers);
+  return n_layer;
 }
 
 void check_replacements(const JsonFile &json) {
@@ -160,10 +164,9 @@ void check_replacements(const JsonFile &json) {
   }
 }
 
-void check_options(const JsonFile &json, const BaseInfo &base) {
+void check_options(const JsonFile &json) {
   check_peft_type(json);
   check_initialization(json);
-  check_layer_replication(json, base.hparams.n_layer);
   for (const auto &option : k_refused) {
     const auto *value = json.find(option.key);
     if (value != nullptr && !is_unset(*value)) refuse_option(json, option.key, option.reason);
@@ -231,20 +234,13 @@ std::vector<std::string> read_target_modules(const JsonFile &json) {
   return json.get_strings("target_modules").value_or(std::vector<std::string>{});
 }
 
-std::vector<int32_t> read_invocation_tokens(const JsonFile &json, uint32_t n_vocab) {
-  constexpr const char *k_key = "alora_invocation_tokens";
-  std::vector<int32_t> tokens;
-  for (const int64_t token : json.get_integers(k_key).value_or(std::vector<int64_t>{})) {
-    if (token < 0 || token >= static_cast<int64_t>(n_vocab)) {
-      throw LoadError({.path = json.path(),
-                       .item = k_key,
-                       .problem = "names a token that the base does not have",
-                       .wanted = fmt::format("below {}", n_vocab),
-                       .found = std::to_string(token)});
-    }
-    tokens.push_back(static_cast<int32_t>(token));
-  }
-  return tokens;
+constexpr const char *k_invocation_tokens = "alora_invocation_tokens";
+
+std::vector<int64_t> read_invocation_tokens(const JsonFile &json) {
+  auto ids = json.get_integers(k_invocation_tokens).value_or(std::vector<int64_t>{});
+  const bool below_0 = std::any_of(ids.begin(), ids.end(), [](int64_t id) { return id < 0; });
+  if (below_0) refuse_option(json, k_invocation_tokens, "a token is below 0");
+  return ids;
 }
 
 void check_alora(const JsonFile &json, const PeftConfig &config) {
@@ -254,7 +250,7 @@ void check_alora(const JsonFile &json, const PeftConfig &config) {
                   "state them as alora_invocation_tokens");
   }
   if (!config.invocation_tokens.empty() && !config.target_parameters.empty()) {
-    refuse_option(json, "alora_invocation_tokens", "aLoRA with target_parameters is not supported");
+    refuse_option(json, k_invocation_tokens, "aLoRA with target_parameters is not supported");
   }
 }
 
@@ -270,12 +266,6 @@ std::vector<std::string> note_unknown_keys(const JsonFile &json) {
 }
 
 }  // namespace
-
-bool ends_with_components(std::string_view path, std::string_view suffix) {
-  if (path == suffix) return true;
-  return path.size() > suffix.size() && path.ends_with(suffix) &&
-         path[path.size() - suffix.size() - 1] == '.';
-}
 
 bool PeftConfig::targets_parameter(std::string_view parameter) const {
   return std::any_of(
@@ -298,9 +288,9 @@ double PeftConfig::scale_of(std::string_view module, int64_t n_rank_found) const
   return alpha_pattern.find(module).value_or(alpha) / (rank_stabilized ? std::sqrt(rank) : rank);
 }
 
-PeftConfig read_peft_config(const std::filesystem::path &path, const BaseInfo &base) {
+PeftConfig read_peft_config(const std::filesystem::path &path) {
   const auto json = JsonFile::open(path);
-  check_options(json, base);
+  check_options(json);
   PeftConfig config{.path = json.path(),
                     .n_rank = checked_rank(json, "r", required(json, "r", json.get_integer("r"))),
                     .alpha = required(json, "lora_alpha", json.get_number("lora_alpha")),
@@ -312,11 +302,27 @@ PeftConfig read_peft_config(const std::filesystem::path &path, const BaseInfo &b
                         json.get_strings("target_parameters").value_or(std::vector<std::string>{}),
                     .peft_version = read_version(json),
                     .ties_weights = json.get_bool("ensure_weight_tying").value_or(false),
-                    .invocation_tokens = read_invocation_tokens(json, base.hparams.n_vocab),
+                    .invocation_tokens = read_invocation_tokens(json),
+                    .n_layer_kept = read_layer_replication(json),
                     .base_name = json.get_string("base_model_name_or_path").value_or(""),
                     .notes = note_unknown_keys(json)};
   check_alora(json, config);
   return config;
+}
+
+void check_layers(const PeftConfig &config, const BaseInfo &base) {
+  const auto n_layer = static_cast<int64_t>(base.hparams.n_layer);
+  if (config.n_layer_kept.value_or(n_layer) == n_layer) return;
+  throw LoadError({.path = config.path,
+                   .item = k_layer_replication,
+                   .problem = fmt::format("cannot be honoured: {}", k_other_layers),
+                   .wanted = fmt::format("all {}", n_layer),
+                   .found = fmt::format("the first {}", *config.n_layer_kept)});
+}
+
+std::vector<int32_t> invocation_tokens_for(const PeftConfig &config, const BaseInfo &base) {
+  return check_invocation_tokens(config.path, k_invocation_tokens, config.invocation_tokens,
+                                 base.hparams.n_vocab);
 }
 
 }  // namespace patchbay

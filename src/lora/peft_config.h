@@ -25,8 +25,10 @@ struct PeftConfig {
   std::vector<std::string> target_modules;     ///< empty when given as a regular expression
   std::vector<std::string> target_parameters;  ///< suffixes of parameter names
   std::optional<std::array<int64_t, 3>> peft_version;
-  bool ties_weights = false;  ///< `ensure_weight_tying`
-  std::vector<int32_t> invocation_tokens;
+  bool ties_weights = false;               ///< `ensure_weight_tying`
+  std::vector<int64_t> invocation_tokens;  ///< each 0 or above
+  /// `layer_replication`, when it is set, keeps all layers of a base with that many and no others.
+  std::optional<int64_t> n_layer_kept;
   std::string base_name;
   std::vector<std::string> notes;
 
@@ -42,11 +44,15 @@ struct PeftConfig {
   [[nodiscard]] double scale_of(std::string_view module, int64_t n_rank_found) const;
 };
 
-/// Whether `suffix` is all of `path` or its last components.
-[[nodiscard]] bool ends_with_components(std::string_view path, std::string_view suffix);
+/// Reads adapter_config.json. Every option that cannot be honoured exactly, whatever the base, is
+/// refused by its name. Throws LoadError. Any thread.
+[[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path &path);
 
-/// Reads and checks adapter_config.json. Every option that cannot be honoured exactly is refused by
-/// its name. Throws LoadError. Any thread.
-[[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path &path, const BaseInfo &base);
+/// Refuses a `layer_replication` that belongs to a base with other layers. Throws LoadError.
+void check_layers(const PeftConfig &config, const BaseInfo &base);
+
+/// The invocation tokens, checked against the base's vocabulary. Throws LoadError.
+[[nodiscard]] std::vector<int32_t> invocation_tokens_for(const PeftConfig &config,
+                                                         const BaseInfo &base);
 
 }  // namespace patchbay

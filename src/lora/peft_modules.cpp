@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "lora/adapter_summary.h"
+#include "base/text.h"
 #include "lora/peft_names.h"
 
 namespace patchbay {
@@ -17,11 +17,10 @@ namespace {
 constexpr const char *k_hint_shards =
     "saved from a sharded model? gather the weights of ZeRO-3 or FSDP before saving";
 
+/// What a file has for one module.
 struct Slots {
-  const SafeTensor *a = nullptr;
-  const SafeTensor *b = nullptr;
-  const SafeTensor *embed_a = nullptr;
-  const SafeTensor *embed_b = nullptr;
+  PeftHalves linear;
+  PeftHalves embedding;
 };
 
 /// The tensors of a file by role.
@@ -55,28 +54,15 @@ PeftKey parse_key(const SafetensorsFile &file, const std::string &name) {
                     : "a tensor that no rule for PEFT files claims");
 }
 
-const SafeTensor **slot_of(Slots &slots, PeftRole role) {
-  switch (role) {
-    case PeftRole::pair_a:
-      return &slots.a;
-    case PeftRole::pair_b:
-      return &slots.b;
-    case PeftRole::embed_a:
-      return &slots.embed_a;
-    case PeftRole::embed_b:
-      return &slots.embed_b;
-    default:
-      return nullptr;
+void put_half(const SafetensorsFile &file, const PeftKey &key, PeftHalf half,
+              const SafeTensor &tensor, Sorted &sorted) {
+  Slots &slots = sorted.slots[{key.module_path, key.n_wrappers}];
+  PeftHalves &halves = half.is_embedding ? slots.embedding : slots.linear;
+  const SafeTensor *&slot = half.is_a ? halves.a : halves.b;
+  if (slot != nullptr) {
+    refuse(file, tensor.name, fmt::format("is there twice, also as {}", slot->name));
   }
-}
-
-void put_half(const SafetensorsFile &file, const PeftKey &key, const SafeTensor &tensor,
-              Sorted &sorted) {
-  const SafeTensor **slot = slot_of(sorted.slots[{key.module_path, key.n_wrappers}], key.role);
-  if (*slot != nullptr) {
-    refuse(file, tensor.name, fmt::format("is there twice, also as {}", (*slot)->name));
-  }
-  *slot = &tensor;
+  slot = &tensor;
 }
 
 void put_copy(const PeftKey &key, const SafeTensor &tensor, Sorted &sorted) {
@@ -92,12 +78,8 @@ void put(const SafetensorsFile &file, const SafeTensor &tensor, Sorted &sorted) 
     sorted.vision_or_audio.push_back(tensor.name);
     return;
   }
+  if (const auto half = half_of(key.role)) return put_half(file, key, *half, tensor, sorted);
   switch (key.role) {
-    case PeftRole::pair_a:
-    case PeftRole::pair_b:
-    case PeftRole::embed_a:
-    case PeftRole::embed_b:
-      return put_half(file, key, tensor, sorted);
     case PeftRole::base_copy:
       return put_copy(key, tensor, sorted);
     case PeftRole::training_buffer:
@@ -161,16 +143,17 @@ void check_adapter_names(const SafetensorsFile &file, const Sorted &sorted) {
 
 PeftModule make_pair(const SafetensorsFile &file, const std::string &path, int n_wrappers,
                      const Slots &slots) {
-  const bool is_linear = slots.a != nullptr || slots.b != nullptr;
-  const bool is_embedding = slots.embed_a != nullptr || slots.embed_b != nullptr;
+  const bool is_linear = slots.linear.a != nullptr || slots.linear.b != nullptr;
+  const bool is_embedding = slots.embedding.a != nullptr || slots.embedding.b != nullptr;
   if (is_linear && is_embedding) {
     refuse(file, path, "has both a linear and an embedding pair");
   }
+  const PeftHalves &halves = is_embedding ? slots.embedding : slots.linear;
   PeftModule module{.path = path,
                     .n_wrappers = n_wrappers,
                     .is_embedding = is_embedding,
-                    .a = is_embedding ? slots.embed_a : slots.a,
-                    .b = is_embedding ? slots.embed_b : slots.b};
+                    .a = halves.a,
+                    .b = halves.b};
   if (module.a == nullptr || module.b == nullptr) {
     throw LoadError(
         {.path = file.path(),

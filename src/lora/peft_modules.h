@@ -9,6 +9,12 @@
 
 namespace patchbay {
 
+/// Two tensors that belong together; null until found.
+struct PeftHalves {
+  const SafeTensor *a = nullptr;
+  const SafeTensor *b = nullptr;
+};
+
 /// The pair of one module. The tensors are views into the file.
 struct PeftModule {
   std::string path;    ///< in the model that was trained, e.g. "model.layers.0.self_attn.q_proj"

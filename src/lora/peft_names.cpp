@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <vector>
 
 namespace patchbay {
@@ -11,50 +12,6 @@ namespace {
 
 using Components = std::vector<std::string_view>;
 using Suffix = std::span<const std::string_view>;
-
-constexpr NameRow k_llama_rows[] = {
-    {"embed_tokens", "token_embd.weight"},
-    {"lm_head", "output.weight"},
-    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight", RowPlan::rotary_q},
-    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight", RowPlan::rotary_kv},
-    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
-    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
-    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
-    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
-    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
-    // Mixtral: transformers 4 and 5.
-    {"layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp.weight"},
-    {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps.weight"},
-    {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps.weight"},
-    {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps.weight"},
-    {"layers.#.mlp.gate", "blk.#.ffn_gate_inp.weight"},
-    {"layers.#.mlp.experts.@.gate_proj", "blk.#.ffn_gate_exps.weight"},
-    {"layers.#.mlp.experts.@.up_proj", "blk.#.ffn_up_exps.weight"},
-    {"layers.#.mlp.experts.@.down_proj", "blk.#.ffn_down_exps.weight"},
-};
-
-constexpr FusedRow k_llama_fused[] = {
-    {"layers.#.mlp.experts", "gate_up_proj", "blk.#.ffn_gate_exps.weight",
-     "blk.#.ffn_up_exps.weight"},
-    {"layers.#.mlp.experts", "down_proj", "blk.#.ffn_down_exps.weight", ""},
-};
-
-constexpr NameRow k_gemma3_rows[] = {
-    {"embed_tokens", "token_embd.weight"},
-    {"lm_head", "output.weight"},
-    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight"},
-    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight"},
-    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
-    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
-    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
-    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
-    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
-};
-
-constexpr ArchNames k_arch_names[] = {
-    {.arch = "llama", .rows = k_llama_rows, .fused = k_llama_fused},
-    {.arch = "gemma3", .rows = k_gemma3_rows, .fused = {}},
-};
 
 Components split(std::string_view name) {
   Components components;
@@ -190,6 +147,21 @@ std::optional<int64_t> parse_number(std::string_view text) {
 
 }  // namespace
 
+std::optional<PeftHalf> half_of(PeftRole role) {
+  switch (role) {
+    case PeftRole::pair_a:
+      return PeftHalf{.is_a = true, .is_embedding = false};
+    case PeftRole::pair_b:
+      return PeftHalf{.is_a = false, .is_embedding = false};
+    case PeftRole::embed_a:
+      return PeftHalf{.is_a = true, .is_embedding = true};
+    case PeftRole::embed_b:
+      return PeftHalf{.is_a = false, .is_embedding = true};
+    default:
+      return std::nullopt;
+  }
+}
+
 std::optional<PeftKey> parse_peft_key(std::string_view key) {
   const Components components = without_prefixes(split(key));
   auto begin = std::find_if(components.begin(), components.end(), starts_suffix);
@@ -231,12 +203,6 @@ bool is_vision_or_audio(std::string_view module) {
   const Components components = split(module);
   return std::any_of(components.begin(), components.end(),
                      [&](std::string_view component) { return is_one_of(component, k_parts); });
-}
-
-const ArchNames *find_arch_names(std::string_view arch) {
-  const auto *found = std::find_if(std::begin(k_arch_names), std::end(k_arch_names),
-                                   [&](const ArchNames &names) { return names.arch == arch; });
-  return found == std::end(k_arch_names) ? nullptr : found;
 }
 
 std::optional<NameNumbers> match_name(std::string_view pattern, std::string_view name) {

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -25,6 +24,15 @@ enum class PeftRole {
   kasa_diagonal,  ///< lora_diag
 };
 
+/// Which half of which kind of pair a tensor is.
+struct PeftHalf {
+  bool is_a = false;  ///< else B
+  bool is_embedding = false;
+};
+
+/// nullopt for the roles that are no half of a pair.
+[[nodiscard]] std::optional<PeftHalf> half_of(PeftRole role);
+
 /// A key of adapter_model.safetensors, taken apart.
 struct PeftKey {
   /// Path in the model that was trained, e.g. "model.layers.0.self_attn.q_proj".
@@ -44,42 +52,6 @@ struct PeftKey {
 
 /// Whether the module belongs to the picture or sound part of a multimodal model.
 [[nodiscard]] bool is_vision_or_audio(std::string_view module);
-
-/// What the converter of the base did to the rows of a weight, and what must be done to the rows of
-/// B.
-enum class RowPlan {
-  as_is,
-  rotary_q,   ///< reordered per query head
-  rotary_kv,  ///< reordered per key head
-};
-
-/// One line of an architecture's table. In both names `#` stands for the layer and `@` for the
-/// expert.
-struct NameRow {
-  std::string_view module;  ///< as bare_module gives it
-  std::string_view target;  ///< AdaptableUse::name
-  RowPlan plan = RowPlan::as_is;
-};
-
-/// A parameter that holds one weight of all experts, [n_expert, n_out, n_in] in torch order,
-/// possibly two GGUF weights one below the other. Rows of one module stand in the order in which
-/// the module registers its parameters.
-struct FusedRow {
-  std::string_view module;
-  std::string_view parameter;
-  std::string_view target;         ///< of the rows, or of their first half
-  std::string_view second_target;  ///< of the second half; may be empty
-};
-
-/// How the modules of Hugging Face models of one GGUF architecture are called there and in GGUF.
-struct ArchNames {
-  std::string_view arch;
-  std::span<const NameRow> rows;
-  std::span<const FusedRow> fused;
-};
-
-/// The table of an architecture, or nullptr.
-[[nodiscard]] const ArchNames *find_arch_names(std::string_view arch);
 
 /// The numbers that stood in place of `#` and `@`.
 struct NameNumbers {

@@ -28,15 +28,13 @@ Factor read_factor(const File &file, const SafeTensor &tensor) {
   };
   const std::array<int64_t, 3> ne{tensor.shape[1], tensor.shape[0], 1};
   Factor factor{.ne = ne, .data = tensor.data, .owner = file};
-  if (tensor.dtype == "F64") {
+  if (const auto type = factor_type(tensor.dtype)) {
+    factor.type = *type;
+  } else if (tensor.dtype == "F64") {
     auto values = f64_to_f32(tensor.data);
     if (!values) refuse("holds a number that overflows F32");
     factor = make_factor(ne, std::move(*values));
-  } else if (tensor.dtype == "F16") {
-    factor.type = GGML_TYPE_F16;
-  } else if (tensor.dtype == "BF16") {
-    factor.type = GGML_TYPE_BF16;
-  } else if (tensor.dtype != "F32") {
+  } else {
     refuse("has a dtype that cannot be a factor", tensor.dtype);
   }
   if (!all_finite(factor)) refuse("holds NaN or infinity");

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lora/literal_keys.h"
+
 namespace patchbay {
 
 /// rank_pattern or alpha_pattern of an adapter_config.json: keys in file order, the first that
@@ -31,17 +33,24 @@ class PatternTable {
 
  private:
   struct Regex;
+  struct Matcher;
   struct Entry {
     std::string key;
     double value;
     std::shared_ptr<const Regex> regex;
   };
 
-  [[nodiscard]] bool matches(const Entry &entry, std::string_view module) const;
+  [[nodiscard]] bool matches(const Entry &entry, std::string_view module,
+                             const Matcher &matcher) const;
+  /// Calls `visit` with the entries that match, in file order, until it returns false.
+  template <class Visit>
+  void visit_matches(std::string_view module, Visit visit) const;
 
   std::string path_;
   std::string option_;
   std::vector<Entry> entries_;
+  LiteralKeys literals_;         // of the entries whose keys are literal
+  std::vector<size_t> regexes_;  // indices of the others
 };
 
 }  // namespace patchbay

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "lora/adapter_summary.h"
+#include "base/text.h"
+#include "lora/adaptable.h"
+#include "lora/peft_names.h"
 
 namespace patchbay {
 namespace {
@@ -20,7 +22,7 @@ struct Context {
   const std::string &path;
   const PeftModules &modules;
   const BaseInfo &base;
-  const ArchNames &names;
+  const HfNames &names;
   Placement placement = {};
   std::vector<std::string> unread =
       {};  ///< modules with a name but without a use in the base's graph
@@ -30,12 +32,11 @@ struct Context {
   throw LoadError({.path = context.path, .item = std::move(item), .problem = std::move(problem)});
 }
 
-const ArchNames &names_of(const std::string &path, const BaseInfo &base) {
-  const auto *names = find_arch_names(base.arch);
-  if (names != nullptr) return *names;
+const HfNames &names_of(const std::string &path, const BaseInfo &base) {
+  if (base.hf_names != nullptr) return *base.hf_names;
   throw LoadError(
       {.path = path,
-       .problem = fmt::format("is a PEFT adapter, and architecture {} has no table of module names",
+       .problem = fmt::format("is a PEFT adapter, and architecture {} has no table of PEFT names",
                               base.arch),
        .hint = "convert it to a GGUF adapter"});
 }
@@ -53,7 +54,11 @@ const AdaptableUse *find_use(Context &context, const PeftModule &module, std::st
                      .found = std::to_string(i_layer)});
   }
   const auto *use = context.base.find_use(with_layer(target, i_layer));
-  if (use == nullptr) context.unread.push_back(module.path);
+  if (use == nullptr) {
+    context.unread.push_back(module.path);
+  } else {
+    check_adaptable(context.path, module.path, *use);
+  }
   return use;
 }
 

@@ -5,7 +5,6 @@
 
 #include "lora/peft_config.h"
 #include "lora/peft_modules.h"
-#include "lora/peft_names.h"
 #include "model/base_info.h"
 
 namespace patchbay {
@@ -33,7 +32,7 @@ struct Placement {
   std::vector<PlacedFused> fused;
 };
 
-/// Finds the use of every module by the architecture's table. Throws LoadError: a module that the
+/// Finds the use of every module by the base's table of names. Throws LoadError: a module that the
 /// table or the base's graph does not know (up to five named), a layer or expert past the end, two
 /// modules for one use, aLoRA on what PEFT does not allow. `path` is for messages.
 [[nodiscard]] Placement place_modules(const PeftConfig &config, const std::string &path,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "lora/factor_ops.h"
 
 namespace patchbay {
 namespace {
@@ -94,7 +95,7 @@ void check_rank(const PeftConfig &config, const std::string &path, const SafeTen
 void check_base_copy(const std::string &path, const PlacedModule &placed) {
   const auto *copy = placed.module->base_weight;
   if (copy == nullptr || copy->shape.size() != 2) return;
-  if (copy->dtype != "F32" && copy->dtype != "F16" && copy->dtype != "BF16") return;
+  if (!factor_type(copy->dtype)) return;
   if (copy->shape[0] == placed.use->ne[1]) return;
   refuse(path, {.item = copy->name,
                 .problem = "is no copy of the base's weight",

@@ -2,27 +2,25 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <random>
+#include <utility>
 
-#include "lora/digest.h"
+#include "lora/adapter_summary.h"
+#include "lora/factor_ops.h"
 
 namespace patchbay {
 namespace {
 
 /// Uniform numbers of variance `sigma`^2.
 Factor random_factor(std::array<int64_t, 3> ne, float sigma, std::mt19937_64 &random) {
-  Factor factor{.ne = ne};
-  auto values = std::make_shared<std::vector<float>>(static_cast<size_t>(factor.n_elements()));
+  std::vector<float> values(static_cast<size_t>(ne[0] * ne[1] * ne[2]));
   const float half_width = sigma * std::sqrt(3.0F);
-  for (float &value : *values) {
+  for (float &value : values) {
     const double fraction = static_cast<double>(random() >> 11U) * 0x1.0p-53;
     value = half_width * static_cast<float>(2 * fraction - 1);
   }
-  factor.data = std::as_bytes(std::span(*values));
-  factor.owner = std::move(values);
-  return factor;
+  return make_factor(ne, std::move(values));
 }
 
 FactorPair random_pair(const AdaptableUse &use, int64_t n_rank, float size,
@@ -49,13 +47,8 @@ std::shared_ptr<const Adapter> make_random_adapter(std::span<const AdaptableUse>
   auto adapter = std::make_shared<Adapter>();
   adapter->name = fmt::format("random-{}", seed);
   adapter->alpha = static_cast<double>(n_rank);
-  for (const auto &use : uses) {
-    adapter->pairs.push_back(random_pair(use, n_rank, size, random));
-    adapter->size_bytes +=
-        adapter->pairs.back().a.data.size() + adapter->pairs.back().b.data.size();
-  }
-  std::ranges::sort(adapter->pairs, {}, &FactorPair::target);
-  adapter->digest = digest_of(*adapter);
+  for (const auto &use : uses) adapter->pairs.push_back(random_pair(use, n_rank, size, random));
+  finish_adapter(*adapter);
   return adapter;
 }
 

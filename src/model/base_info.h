@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/hf_names.h"
 #include "model/hparams.h"
 
 namespace patchbay {
@@ -24,6 +25,8 @@ struct AdaptableUse {
   std::string name;  ///< GGUF name by which adapters call it, e.g. "blk.0.attn_q.weight"
   UseKind kind = UseKind::linear;
   std::array<int64_t, 3> ne{1, 1, 1};  ///< of the base weight, ggml order
+  /// The numbers lie in a look-up table that is stored Hadamard-folded: read, but not adaptable.
+  bool rotated_table = false;
 };
 
 /// What the adapter readers must know of the base; no weights.
@@ -34,6 +37,7 @@ struct BaseInfo {
   HParams hparams;
   bool tied_head = false;  ///< no output.weight of its own
   std::vector<AdaptableUse> uses;
+  const HfNames *hf_names = nullptr;  ///< the family's; null: it has none. Outlives everything
 
   /// The use of that name, or nullptr. A tied table has two uses under two names, never one name
   /// twice.

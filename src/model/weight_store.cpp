@@ -4,10 +4,10 @@
 #include <ggml-cpu.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "model/repack.h"
 
 namespace patchbay {
@@ -58,14 +58,6 @@ void check_type(const GgufFile &file, const TensorSpec &spec, const GgufTensor &
          ggml_type_name(tensor.type));
 }
 
-std::string list_names(const std::vector<std::string_view> &names) {
-  constexpr size_t k_most = 5;
-  std::string text = fmt::format(
-      "{}", fmt::join(names.begin(), names.begin() + std::min(names.size(), k_most), ", "));
-  if (names.size() > k_most) text += fmt::format(" and {} more", names.size() - k_most);
-  return text;
-}
-
 void refuse_unknown(const GgufFile &file, const TensorTable &table) {
   std::unordered_set<std::string_view> known;
   for (const auto &spec : table.specs()) known.insert(spec.name);
@@ -76,7 +68,7 @@ void refuse_unknown(const GgufFile &file, const TensorTable &table) {
   if (unknown.empty()) return;
   refuse(file, "",
          fmt::format("has {} tensor(s) that its architecture does not read", unknown.size()), "",
-         list_names(unknown));
+         first_five(unknown));
 }
 
 ggml_tensor *new_tensor(ggml_context *context, const GgufTensor &source) {

@@ -5,14 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "model/rotation.h"
+
 namespace patchbay {
 
 /// One weight of a model. `name` is its identity for adapters, also where another tensor holds the
 /// numbers (a tied head is named output.weight). The tensor is a view: the WeightStore owns it. No
-/// tensor: the model does not have this weight.
+/// tensor: the model does not have this weight. A rotation: the rows are stored Hadamard-folded,
+/// and only the seam in graph/ may read them.
 struct Weight {
   std::string name;
   ggml_tensor *tensor = nullptr;
+  const Rotation *rotation = nullptr;  ///< a view: the RotationStore owns it
 
   explicit operator bool() const { return tensor != nullptr; }
 };

@@ -1,37 +1,14 @@
 #include "tokenizer/pretokenizer.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include <fmt/format.h>
-#include <pcre2.h>
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "base/pcre2.h"
+
 namespace patchbay {
-
-namespace {
-
-struct FreePcre2 {
-  void operator()(pcre2_code *code) const { pcre2_code_free(code); }
-  void operator()(pcre2_match_data *data) const { pcre2_match_data_free(data); }
-  void operator()(pcre2_match_context *context) const { pcre2_match_context_free(context); }
-};
-
-template <class T>
-using Pcre2Ptr = std::unique_ptr<T, FreePcre2>;
-
-std::string error_text(int code) {
-  std::array<PCRE2_UCHAR, 256> text{};
-  pcre2_get_error_message(code, text.data(), text.size());
-  return reinterpret_cast<const char *>(text.data());
-}
-
-PCRE2_SPTR as_subject(std::string_view text) { return reinterpret_cast<PCRE2_SPTR>(text.data()); }
-
-}  // namespace
 
 class Pretokenizer::Regex {
  public:
@@ -60,27 +37,23 @@ class Pretokenizer::Regex {
 
  private:
   static Pcre2Ptr<pcre2_code> compile(const PretokenizerStep &step) {
-    int error = 0;
-    PCRE2_SIZE error_offset = 0;
-    const uint32_t options = step.on_bytes ? 0 : PCRE2_UTF | PCRE2_UCP;
-    Pcre2Ptr<pcre2_code> code(pcre2_compile(as_subject(step.pattern), step.pattern.size(), options,
-                                            &error, &error_offset, nullptr));
-    if (!code) {
+    auto compiled = compile_pattern(step.pattern, step.on_bytes ? 0 : PCRE2_UTF | PCRE2_UCP);
+    if (compiled.code == nullptr) {
       throw std::logic_error(fmt::format("pre-tokenizer pattern {} at {}: {}", step.pattern,
-                                         error_offset, error_text(error)));
+                                         compiled.error_offset, compiled.error));
     }
-    return code;
+    return std::move(compiled.code);
   }
 
   bool match(std::string_view text, size_t pos, pcre2_match_data &data) const {
     // An empty match would be no piece and would not advance.
     const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    const int n = has_jit_ ? pcre2_jit_match(code_.get(), as_subject(text), text.size(), pos,
+    const int n = has_jit_ ? pcre2_jit_match(code_.get(), pcre2_subject(text), text.size(), pos,
                                              options, &data, context_.get())
-                           : pcre2_match(code_.get(), as_subject(text), text.size(), pos, options,
-                                         &data, context_.get());
+                           : pcre2_match(code_.get(), pcre2_subject(text), text.size(), pos,
+                                         options, &data, context_.get());
     if (n == PCRE2_ERROR_NOMATCH) return false;
-    if (n < 0) throw std::runtime_error(fmt::format("splitting text: {}", error_text(n)));
+    if (n < 0) throw std::runtime_error(fmt::format("splitting text: {}", pcre2_error_text(n)));
     return true;
   }
 

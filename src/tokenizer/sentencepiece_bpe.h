@@ -35,6 +35,9 @@ class SentencePieceBpe {
   /// of another length or NaN, when a byte token is misspelled, and for normalisation rules that
   /// are not supported.
   SentencePieceBpe(const GgufFile &file, const Vocab &vocab, std::optional<int32_t> unk);
+  // Its index holds views of strings that it owns itself.
+  SentencePieceBpe(const SentencePieceBpe &) = delete;
+  SentencePieceBpe &operator=(const SentencePieceBpe &) = delete;
 
   /// Appends the tokens of `text`. REQUIRES: valid UTF-8 of at most k_max_text_bytes.
   void encode(std::string_view text, std::vector<int32_t> &tokens) const;

@@ -62,6 +62,14 @@ TEST(ParseLoraList, OnlyAFiniteNumberIsAStrength) {
   }
 }
 
+TEST(ParseLoraList, BehindAPathThatExistsOnlyAStrengthMayStand) {
+  const TempDir dir;
+  const std::string path = dir.write("a.gguf", "").string();
+  for (const char *text : {":nan", ":inf", ":1e99", ":", ":1x"}) {
+    EXPECT_THROW((void)parse_lora_list(path + text, false), std::invalid_argument) << text;
+  }
+}
+
 TEST(ParseLoraList, EmptyItemsAreRefused) {
   for (const char *text : {"", "a,", ",a", "a,,b", "n=", "n=:1", ":1"}) {
     EXPECT_THROW((void)parse_lora_list(text, false), std::invalid_argument) << text;

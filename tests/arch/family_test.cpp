@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "arch/decoder.h"
 #include "arch/tiny_model.h"
 #include "base/temp_dir.h"
 #include "gguf/load_failure.h"
@@ -16,11 +20,16 @@ class HparamsTest : public testing::Test {
  protected:
   template <class T>
   HParams with(const std::string &key, T value) {
+    return read(key, [&](GgufBuilder &file) { file.set(key, value); });
+  }
+
+  /// What `add` puts into the metadata stands in place of the model's own `left_out`.
+  HParams read(const std::string &left_out, const std::function<void(GgufBuilder &)> &add) {
     const TinyModel model = tiny_llama();
     GgufBuilder file;
     // A key may stand in a file once: the model's own is left out where the test sets it.
-    set_metadata_except(file, model, key);
-    file.set(key, value);
+    set_metadata_except(file, model, left_out);
+    add(file);
     file.add_f32("token_embd.weight", {32, 48}, std::vector<float>(32 * 48));
     const auto gguf = GgufFile::open(dir_.write("model.gguf", file.bytes()));
     return family_of(gguf).hparams(gguf);
@@ -86,6 +95,34 @@ TEST_F(HparamsTest, NamesTheKeyThatCannotBe) {
   EXPECT_THAT(refusal("llama.expert_count", 4U), HasSubstr("llama.expert_used_count is missing"));
 }
 
+TEST_F(HparamsTest, ScalingWhoseResultOverflowsIsRefused) {
+  // Positive and finite, yet 1 / factor is not.
+  EXPECT_THAT(refusal("llama.rope.scaling.factor", 1e-40F), HasSubstr("llama.rope.scaling.factor"));
+  EXPECT_THAT(refusal("llama.rope.scale_linear", 1e-40F), HasSubstr("llama.rope.scale_linear"));
+  EXPECT_THAT(refusal("llama.rope.scaling.attn_factor", 1e-40F),
+              HasSubstr("llama.rope.scaling.attn_factor"));
+  const auto product = [&] {
+    (void)read("", [](GgufBuilder &file) {
+      file.set("llama.rope.scaling.type", "yarn");
+      file.set("llama.rope.scaling.yarn_attn_factor", 1e30F);
+      file.set("llama.rope.scaling.attn_factor", 1e30F);
+    });
+  };
+  EXPECT_THAT(load_failure(product), HasSubstr("llama.rope.scaling.attn_factor"));
+}
+
+TEST_F(HparamsTest, OneNumberForAllLayersMayStandInAnArray) {
+  const std::string key = "llama.feed_forward_length";
+  const auto with_numbers = [&](const std::vector<int32_t> &numbers) {
+    return read(key, [&](GgufBuilder &file) { file.set_array<int32_t>(key, numbers); });
+  };
+  EXPECT_EQ(with_numbers({96, 96}).n_ff, 96U);
+  std::vector<int32_t> numbers(1000, 96);
+  numbers.back() = 95;
+  const auto message = load_failure([&] { (void)with_numbers(numbers); });
+  EXPECT_THAT(message, HasSubstr("96, 96, 96, 96, 96 and 995 more"));
+}
+
 TEST(FamilyOf, TellsWhatItKnowsAndWhatAnAdapterIs) {
   const TempDir dir;
   const auto open = [&](GgufBuilder file) {
@@ -101,6 +138,47 @@ TEST(FamilyOf, TellsWhatItKnowsAndWhatAnAdapterIs) {
   const auto nothing = open(GgufBuilder().set("general.name", "x"));
   EXPECT_THAT(load_failure([&] { (void)family_of(nothing); }),
               HasSubstr("general.architecture is missing"));
+}
+
+TEST(Family, OnlyLlamaReordersRotaryRows) {
+  const auto plan = [](const Family &family, std::string_view module) {
+    for (const auto &row : family.hf_names->rows) {
+      if (row.module == module) return row.plan;
+    }
+    ADD_FAILURE() << module;
+    return RowPlan::as_is;
+  };
+  EXPECT_EQ(plan(k_llama, "layers.#.self_attn.q_proj"), RowPlan::rotary_q);
+  EXPECT_EQ(plan(k_llama, "layers.#.self_attn.k_proj"), RowPlan::rotary_kv);
+  EXPECT_EQ(plan(k_llama, "layers.#.self_attn.v_proj"), RowPlan::as_is);
+  EXPECT_EQ(plan(k_gemma3, "layers.#.self_attn.q_proj"), RowPlan::as_is);
+}
+
+/// Whether the family's table of tensors has a tensor of this name in the first layer.
+bool has_tensor(const TensorTable &table, std::string name) {
+  if (const size_t at = name.find('#'); at != std::string::npos) name[at] = '0';
+  const auto &specs = table.specs();
+  return std::any_of(specs.begin(), specs.end(),
+                     [&](const TensorSpec &spec) { return spec.name == name; });
+}
+
+TEST(Family, NamesOfModulesLeadToTensorsOfTheFamily) {
+  for (const auto &family : families()) {
+    HParams dense = tiny_llama().hparams;
+    HParams with_experts = dense;
+    with_experts.n_expert = 3;
+    DecoderWeights dense_weights;
+    DecoderWeights expert_weights;
+    const auto one = make_tensor_table(family, dense, dense_weights);
+    const auto other = make_tensor_table(family, with_experts, expert_weights);
+    for (const auto &row : family.hf_names->rows) {
+      const std::string target(row.target);
+      EXPECT_TRUE(has_tensor(one, target) || has_tensor(other, target)) << target;
+    }
+    for (const auto &row : family.hf_names->fused) {
+      EXPECT_TRUE(has_tensor(other, std::string(row.target))) << row.target;
+    }
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "arch/decoder.h"
 #include "arch/family.h"
+#include "arch/tiny_folding.h"
 #include "gguf/gguf_builder.h"
 
 namespace patchbay {
@@ -24,6 +25,7 @@ struct TinyModel {
   bool biases = false;
   ggml_type type = GGML_TYPE_F32;  ///< of all matrices
   uint64_t seed = 1;
+  TinyFolding folding = {};
 };
 
 inline HParams tiny_hparams() {
@@ -63,9 +65,17 @@ inline TinyModel tiny_gemma3() {
   return model;
 }
 
+/// The same model with all of its matrices Hadamard-folded: it computes the same, by another way.
+inline TinyModel folded(TinyModel model, TinyFolding folding = {.block_size = 16}) {
+  model.name += "_folded";
+  model.folding = std::move(folding);
+  return model;
+}
+
 /// Every family, and every way in which its graph can differ.
 inline std::vector<TinyModel> all_tiny_models() {
-  return {tiny_llama(), tiny_tied_llama(), tiny_mixtral(), tiny_gemma3()};
+  return {tiny_llama(),         tiny_tied_llama(),      tiny_mixtral(),       tiny_gemma3(),
+          folded(tiny_llama()), folded(tiny_mixtral()), folded(tiny_gemma3())};
 }
 
 /// Random numbers of a tensor, F32: matrices keep the size of their input, norms lie around one.
@@ -113,7 +123,7 @@ inline void set_metadata(GgufBuilder &file, const TinyModel &model) {
 }
 
 /// The model as a GGUF image. `change` may alter the numbers of a tensor (by name) before they are
-/// written.
+/// folded and written.
 inline GgufBuilder build_tiny_model(
     const TinyModel &model,
     const std::function<void(const TensorSpec &, std::vector<float> &)> &change = {}) {
@@ -121,6 +131,7 @@ inline GgufBuilder build_tiny_model(
   set_metadata(file, model);
   DecoderWeights unbound;
   const TensorTable table = make_tensor_table(*model.family, model.hparams, unbound);
+  FoldedNames folded_names;
   std::mt19937_64 random(model.seed);
   for (const auto &spec : table.specs()) {
     const bool is_bias = spec.name.ends_with(".bias");
@@ -129,10 +140,12 @@ inline GgufBuilder build_tiny_model(
     if (left_out) continue;
     std::vector<float> values = random_values(spec, random);
     if (change) change(spec, values);
+    fold(model.folding, spec, values, folded_names);
     const ggml_type type = spec.role == TensorRole::vector ? GGML_TYPE_F32 : model.type;
     file.add_tensor(spec.name, type, {spec.ne[0], spec.ne[1], spec.ne[2]},
                     encode(type, spec.ne[0], values));
   }
+  if (model.folding.block_size > 0) set_folding(file, model.folding, folded_names);
   return file;
 }
 

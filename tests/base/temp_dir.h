@@ -32,11 +32,12 @@ class TempDir {
 
   [[nodiscard]] const std::filesystem::path &path() const { return path_; }
 
-  /// Writes a new file of this name and returns its path. An older one is unlinked, not
-  /// overwritten: mappings of it stay whole, and ext4 would flush a file that is truncated and
-  /// written again to the disk.
+  /// Writes a new file of this name, with the sub-folders it needs, and returns its path. An older
+  /// one is unlinked, not overwritten: mappings of it stay whole, and ext4 would flush a file that
+  /// is truncated and written again to the disk.
   std::filesystem::path write(const std::string &name, std::string_view content) const {
     const auto file_path = path_ / name;
+    std::filesystem::create_directories(file_path.parent_path());
     std::filesystem::remove(file_path);
     std::ofstream out(file_path, std::ios::binary);
     out.write(content.data(), static_cast<std::streamsize>(content.size()));

@@ -153,6 +153,9 @@ TEST(Executor, RowsThatNameNothingAreRefused) {
       plan_of({{.tokens = {48}}}),
       plan_of({{.tokens = {1}, .set = {{0, 1.0F}}}}),
       {.rows = {{.token = 1, .i_set = 3}}, .sets = {{}}},
+      plan_of({{.seq_id = -1, .tokens = {1}}}),
+      plan_of({{.tokens = {1}, .first_pos = -1}}),
+      plan_of({{.tokens = {1}}, {.tokens = {2}}}),
   };
   for (const auto &plan : wrong) {
     const auto refused = executor->run(plan);
@@ -160,6 +163,25 @@ TEST(Executor, RowsThatNameNothingAreRefused) {
     EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
     EXPECT_EQ(executor->cells().n_free(), executor->cells().n_cells());
   }
+}
+
+TEST(Executor, AStepThatIsNotFiniteFailsAndLeavesNothingBehind) {
+  const TempDir dir;
+  const auto model = load_tiny(tiny_llama(), dir);
+  const auto adapter = make_random_adapter(model->info.uses, 2, 1, 1);
+  const auto executor = make_executor(model, 128, {adapter});
+  // Enough tokens for attention in tiles, where masked cells are still multiplied by 0.
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 70; ++i) tokens.push_back(i % 40);
+  const auto before = run_step(*executor, {{.tokens = tokens}});
+  executor->release(0);
+  const auto failed = executor->run(plan_of({{.tokens = tokens, .set = {{0, 3e38F}}}}));
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::internal);
+  EXPECT_EQ(executor->cells().n_free(), 128U);
+  const std::vector<int32_t> fewer(tokens.begin(), tokens.begin() + 65);
+  const auto after = run_step(*executor, {{.tokens = fewer}});
+  EXPECT_LT(max_difference(std::span(before).first(after.size()), after), k_tolerance);
 }
 
 TEST(Executor, RepackedWeightsGiveThePlainResultWithAndWithoutAdapters) {

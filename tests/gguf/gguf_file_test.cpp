@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/temp_dir.h"
+#include "gguf/byte_reader.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/load_failure.h"
 
@@ -22,10 +23,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-}
 
 class GgufFileTest : public testing::Test {
  protected:
@@ -160,7 +157,7 @@ TEST_F(GgufFileTest, ArraysOfArraysAreSkippedAndRefusedToTypedAccess) {
   builder.set_raw_array("nested", GgufType::array, 2, inner + inner).set("after", 5U);
   const auto file = reopen(builder);
   EXPECT_THAT(file.get_u32("after"), Optional(5U));
-  EXPECT_EQ(text_of(file.find_entry("nested")->bytes), inner + inner);
+  EXPECT_EQ(as_text(file.find_entry("nested")->bytes), inner + inner);
   EXPECT_THAT(load_failure([&] { (void)file.get_ints("nested"); }),
               HasSubstr("found array of array"));
   EXPECT_THAT(load_failure([&] { (void)file.get_strings("nested"); }),
@@ -185,8 +182,8 @@ TEST_F(GgufFileTest, TensorsReadBackInFileOrder) {
   ASSERT_EQ(a, &file.tensors()[1]);
   EXPECT_EQ(a->n_dims, 4);
   EXPECT_THAT(a->ne, ElementsAre(64, 1, 2, 1));
-  EXPECT_EQ(text_of(a->data), std::string(4 * 34, 'q'));
-  EXPECT_EQ(text_of(file.find_tensor("c")->data), "hf");
+  EXPECT_EQ(as_text(a->data), std::string(4 * 34, 'q'));
+  EXPECT_EQ(as_text(file.find_tensor("c")->data), "hf");
   EXPECT_EQ(file.version(), 3U);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/temp_dir.h"
+#include "gguf/byte_reader.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/load_failure.h"
 
@@ -61,28 +62,26 @@ std::string small_image() {
                   "0123456789abcde");
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-}
-
 TEST_F(SafetensorsFileTest, TensorsReadBackSortedByName) {
   const auto file = reopen(small_image());
   ASSERT_EQ(file.tensors().size(), 4U);
-  EXPECT_EQ(file.tensors()[0].name, "e");
-  EXPECT_EQ(file.tensors()[3].name, "y");
-  const auto *x = file.find("x");
-  ASSERT_NE(x, nullptr);
-  EXPECT_EQ(x->dtype, "BF16");
-  EXPECT_THAT(x->shape, ElementsAre(3, 1));
-  EXPECT_EQ(x->n_elements(), 3);
-  EXPECT_EQ(text_of(x->data), "012345");
-  EXPECT_EQ(text_of(file.find("y")->data), "6789abcd");
-  EXPECT_THAT(file.find("s")->shape, IsEmpty());
-  EXPECT_EQ(file.find("s")->n_elements(), 1);
-  EXPECT_EQ(file.find("e")->n_elements(), 0);
-  EXPECT_TRUE(file.find("e")->data.empty());
-  EXPECT_EQ(file.find("z"), nullptr);
-  EXPECT_EQ(file.find(""), nullptr);
+  const auto &e = file.tensors()[0];
+  const auto &scalar = file.tensors()[1];
+  const auto &x = file.tensors()[2];
+  const auto &y = file.tensors()[3];
+  EXPECT_EQ(e.name, "e");
+  EXPECT_EQ(e.n_elements(), 0);
+  EXPECT_TRUE(e.data.empty());
+  EXPECT_EQ(scalar.name, "s");
+  EXPECT_THAT(scalar.shape, IsEmpty());
+  EXPECT_EQ(scalar.n_elements(), 1);
+  EXPECT_EQ(x.name, "x");
+  EXPECT_EQ(x.dtype, "BF16");
+  EXPECT_THAT(x.shape, ElementsAre(3, 1));
+  EXPECT_EQ(x.n_elements(), 3);
+  EXPECT_EQ(as_text(x.data), "012345");
+  EXPECT_EQ(y.name, "y");
+  EXPECT_EQ(as_text(y.data), "6789abcd");
   EXPECT_THAT(file.metadata(), ElementsAre(Pair("format", "pt"), Pair("k", "v")));
 }
 
@@ -101,7 +100,7 @@ TEST_F(SafetensorsFileTest, EveryDtypeHasItsSize) {
     const auto end = std::to_string(3 * size);
     const auto file = reopen(
         image_of("{" + entry("t", dtype, "3", "0," + end) + "}", std::string(3 * size, 'd')));
-    EXPECT_EQ(file.find("t")->data.size(), 3 * size) << dtype;
+    EXPECT_EQ(file.tensors()[0].data.size(), 3 * size) << dtype;
   }
   EXPECT_THAT(failure_of_header("{" + entry("t", "F4", "2", "0,1") + "}", "d"),
               HasSubstr("t has a dtype that is not supported: found F4"));

@@ -28,12 +28,21 @@ TEST(CellTable, OneOverCapacityFailsWithoutPartialClaim) {
 TEST(CellTable, ReleasesASequenceFromAPositionOn) {
   CellTable cells(5);
   ASSERT_TRUE(cells.claim(std::vector<SeqPos>{{0, 0}, {1, 0}, {0, 1}, {0, 2}}));
-  cells.release(0, 1);
+  EXPECT_THAT(cells.release(0, 1), ElementsAre(2, 3));
   EXPECT_EQ(cells.n_free(), 3U);
   EXPECT_EQ(cells.end(), 2U);
   EXPECT_EQ(cells.cells()[0].seq_id, 0);
   cells.release(7);
   EXPECT_EQ(cells.n_free(), 3U);
+}
+
+TEST(CellTable, AClaimTakenBackFreesItsCellsAndNoOthers) {
+  CellTable cells(5);
+  ASSERT_TRUE(cells.claim(std::vector<SeqPos>{{0, 5}}));
+  const auto claimed = cells.claim(std::vector<SeqPos>{{0, 3}, {0, 4}}).value();
+  cells.release(claimed);
+  EXPECT_EQ(cells.n_free(), 4U);
+  EXPECT_EQ(cells.cells()[0].pos, 5);
 }
 
 }  // namespace

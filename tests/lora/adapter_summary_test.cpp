@@ -24,11 +24,5 @@ TEST(AdapterSummary, AnotherSizeOrNoCommonWordDiffers) {
   EXPECT_TRUE(names_differ_clearly("Qwen/Qwen3-Instruct", "Gemma 3 270m It"));
 }
 
-TEST(AdapterSummary, ListsNameFive) {
-  EXPECT_EQ(first_five({"a"}), "a");
-  EXPECT_EQ(first_five({"a", "b", "c", "d", "e"}), "a, b, c, d, e");
-  EXPECT_EQ(first_five({"a", "b", "c", "d", "e", "f", "g"}), "a, b, c, d, e and 2 more");
-}
-
 }  // namespace
 }  // namespace patchbay

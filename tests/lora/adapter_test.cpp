@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "base/temp_dir.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/load_failure.h"
 #include "peft_builder.h"
 #include "small_bases.h"
-#include "temp_folder.h"
 
 namespace patchbay {
 namespace {
@@ -21,7 +21,7 @@ std::string failure(const std::filesystem::path &path) {
 }
 
 TEST(LoadAdapter, APeftFolderIsFoundByItselfAndByItsFiles) {
-  const TempFolder folder;
+  const TempDir folder;
   one_pair().save(folder, "my pirate, v2: ö");
   const auto peft = folder.path() / "my pirate, v2: ö";
   for (const auto &path : {peft, peft / "", peft / "adapter_config.json",
@@ -34,7 +34,7 @@ TEST(LoadAdapter, APeftFolderIsFoundByItselfAndByItsFiles) {
 }
 
 TEST(LoadAdapter, FoldersOfOtherThingsAreNamed) {
-  const TempFolder folder;
+  const TempDir folder;
   folder.write("mlx/adapters.safetensors", "x");
   EXPECT_THAT(failure(folder.path() / "mlx"), HasSubstr("MLX"));
   folder.write("mlx/adapter_config.json", R"({"fine_tune_type": "lora", "lora_parameters": {}})");
@@ -53,7 +53,7 @@ TEST(LoadAdapter, FoldersOfOtherThingsAreNamed) {
 }
 
 TEST(LoadAdapter, AFolderWithoutWeightsSaysWhatIsMissing) {
-  const TempFolder folder;
+  const TempDir folder;
   folder.write("a/adapter_config.json", PeftBuilder().config.dump());
   EXPECT_THAT(failure(folder.path() / "a"), HasSubstr("adapter_model.safetensors is missing"));
   folder.write("a/adapter_model.bin", "PK\x03\x04");
@@ -62,7 +62,7 @@ TEST(LoadAdapter, AFolderWithoutWeightsSaysWhatIsMissing) {
 }
 
 TEST(LoadAdapter, FilesOfOtherThingsAreNamed) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto lone = folder.write("lone.safetensors", one_pair().tensors.bytes());
   EXPECT_THAT(failure(lone), AllOf(HasSubstr("safetensors"), HasSubstr("folder")));
   const auto lone_weights = folder.write("x/adapter_model.safetensors", one_pair().tensors.bytes());
@@ -80,7 +80,7 @@ TEST(LoadAdapter, FilesOfOtherThingsAreNamed) {
 }
 
 TEST(LoadAdapter, WhatDoesNotExistIsNotFound) {
-  const TempFolder folder;
+  const TempDir folder;
   for (const auto *name : {"nothing", "nothing.gguf", "adapter_config.json"}) {
     try {
       (void)load_adapter(folder.path() / name, dense_base());
@@ -92,14 +92,14 @@ TEST(LoadAdapter, WhatDoesNotExistIsNotFound) {
 }
 
 TEST(LoadAdapter, APipeIsRefusedWithoutWaiting) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto pipe = folder.path() / "pipe.gguf";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_THAT(failure(pipe), HasSubstr("regular file"));
 }
 
 TEST(LoadAdapter, ARefusalLeavesNothingBehind) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto base = dense_base();
   auto broken = one_pair();
   broken.pair("model.layers.1.self_attn.v_proj", 8, 5);
@@ -113,7 +113,7 @@ TEST(LoadAdapter, ARefusalLeavesNothingBehind) {
 TEST(LoadAdapter, TheAdapterOutlivesItsFile) {
   std::shared_ptr<const Adapter> adapter;
   {
-    const TempFolder folder;
+    const TempDir folder;
     one_pair().save(folder);
     adapter = load_adapter(folder.path() / "adapter", dense_base());
   }

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
+#include "base/temp_dir.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/load_failure.h"
 #include "peft_builder.h"
 #include "small_bases.h"
-#include "temp_folder.h"
 
 namespace patchbay {
 namespace {
@@ -50,7 +50,7 @@ GgufBuilder plain() {
 
 std::shared_ptr<const Adapter> load(const GgufBuilder &builder,
                                     const BaseInfo &base = dense_base()) {
-  const TempFolder folder;
+  const TempDir folder;
   return load_adapter(folder.write("adapter.gguf", builder.bytes()), base);
 }
 
@@ -61,7 +61,7 @@ std::string failure(const GgufBuilder &builder, const BaseInfo &base = dense_bas
 TEST(GgufAdapter, PlainPairLoads) {
   auto builder = plain().set("adapter.lora.alpha", 8.0F).set("adapter.lora.task_name", "rate");
   builder.set("adapter.lora.prompt_prefix", "Rate: ").set("general.base_model.0.name", "Tiny 8m");
-  const TempFolder folder;
+  const TempDir folder;
   const auto path = folder.write("my, best: Überadapter.gguf", builder.bytes());
   const auto adapter = load_adapter(path, dense_base());
   EXPECT_EQ(adapter->name, "my, best: Überadapter");
@@ -367,7 +367,7 @@ TEST(GgufAdapter, AnotherBaseNameIsNotedAsAHint) {
 }
 
 TEST(GgufAdapter, TruncatedAnywhereIsRefused) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto base = dense_base();
   auto builder = plain().set("adapter.lora.alpha", 8.0F);
   builder.set_array<uint32_t>("adapter.alora.invocation_tokens", {1, 2});
@@ -380,7 +380,7 @@ TEST(GgufAdapter, TruncatedAnywhereIsRefused) {
 }
 
 TEST(GgufAdapter, AnyBrokenByteIsRefusedOrHarmless) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto base = dense_base();
   const auto image = plain().set("adapter.lora.alpha", 8.0F).bytes();
   size_t n_refused = 0;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "gguf/load_failure.h"
 #include "lora/random_adapter.h"
 
 namespace patchbay {
@@ -10,6 +11,8 @@ namespace {
 const std::vector<AdaptableUse> k_uses{{"experts", UseKind::experts, {4, 6, 3}},
                                        {"linear", UseKind::linear, {4, 6, 1}},
                                        {"table", UseKind::embed, {4, 5, 1}}};
+
+const BaseInfo k_base{.path = "base.gguf", .uses = k_uses};
 
 std::shared_ptr<const Adapter> adapter(std::span<const AdaptableUse> uses, int64_t n_rank,
                                        uint64_t seed, float scale = 1) {
@@ -40,7 +43,7 @@ int32_t slot_of(const LoraPool &pool, std::string_view target,
 TEST(LoraPool, HoldsTrueRanksPaddedWithZerosAndTheScaleInB) {
   const auto narrow = adapter(k_uses, 2, 1, 0.5F);
   const auto wide = adapter(k_uses, 3, 2);
-  const LoraPool pool({narrow, wide}, {});
+  const LoraPool pool({narrow, wide}, k_base);
   const PoolTarget &target = *pool.find("linear");
   EXPECT_EQ(target.n_rank, 3);
   const FactorPair &pair = *narrow->find("linear");
@@ -52,7 +55,7 @@ TEST(LoraPool, HoldsTrueRanksPaddedWithZerosAndTheScaleInB) {
 }
 
 TEST(LoraPool, SlotZeroIsAllZeros) {
-  const LoraPool pool({adapter(k_uses, 2, 1)}, {});
+  const LoraPool pool({adapter(k_uses, 2, 1)}, k_base);
   for (const char *name : {"linear", "experts"}) {
     const PoolTarget &target = *pool.find(name);
     const int64_t n_expert = std::string_view(name) == "experts" ? 3 : 1;
@@ -68,7 +71,7 @@ TEST(LoraPool, SlotZeroIsAllZeros) {
 TEST(LoraPool, ExpertsFollowEachOtherWithinASlot) {
   const auto one = adapter(k_uses, 2, 1);
   const auto other = adapter(k_uses, 2, 2);
-  const LoraPool pool({one, other}, {});
+  const LoraPool pool({one, other}, k_base);
   const PoolTarget &target = *pool.find("experts");
   const FactorPair &pair = *other->find("experts");
   const int64_t slot = slot_of(pool, "experts", other);
@@ -83,7 +86,7 @@ TEST(LoraPool, ExpertsFollowEachOtherWithinASlot) {
 TEST(LoraPool, AnAdapterThatDoesNotTargetAWeightHasSlotZeroThere) {
   const auto all = adapter(k_uses, 2, 1);
   const auto linear_only = adapter(std::span(k_uses).subspan(1, 1), 2, 2);
-  const LoraPool pool({all, linear_only}, {});
+  const LoraPool pool({all, linear_only}, k_base);
   EXPECT_NE(slot_of(pool, "linear", linear_only), 0);
   EXPECT_EQ(slot_of(pool, "experts", linear_only), 0);
   EXPECT_EQ(pool.find("experts")->b->ne[2], 3 * 2);
@@ -93,11 +96,24 @@ TEST(LoraPool, AnAdapterThatDoesNotTargetAWeightHasSlotZeroThere) {
 TEST(LoraPool, TheOrderOfAdaptersIsThatOfTheirContent) {
   const auto one = adapter(k_uses, 2, 1);
   const auto other = adapter(k_uses, 2, 2);
-  EXPECT_EQ(LoraPool({one, other}, {}).adapters(), LoraPool({other, one}, {}).adapters());
+  EXPECT_EQ(LoraPool({one, other}, k_base).adapters(), LoraPool({other, one}, k_base).adapters());
+}
+
+TEST(LoraPool, AnAdapterOfAnotherBaseIsRefused) {
+  const auto foreign = adapter(k_uses, 2, 1);
+  for (const AdaptableUse &other : {AdaptableUse{"linear", UseKind::linear, {8, 6, 1}},
+                                    AdaptableUse{"linear", UseKind::linear, {4, 5, 1}},
+                                    AdaptableUse{"linear", UseKind::experts, {4, 6, 1}},
+                                    AdaptableUse{"elsewhere", UseKind::linear, {4, 6, 1}}}) {
+    BaseInfo base = k_base;
+    base.uses[1] = other;
+    EXPECT_THAT(load_failure([&] { LoraPool({foreign}, base); }),
+                testing::HasSubstr("linear was loaded for another base model"));
+  }
 }
 
 TEST(LoraPool, WithoutAdaptersHasNothing) {
-  const LoraPool pool({}, {});
+  const LoraPool pool({}, k_base);
   EXPECT_EQ(pool.find("linear"), nullptr);
   EXPECT_EQ(pool.size_bytes(), 0U);
 }

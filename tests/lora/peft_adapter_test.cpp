@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/temp_dir.h"
 #include "gguf/load_failure.h"
 #include "peft_builder.h"
 #include "small_bases.h"
-#include "temp_folder.h"
 
 namespace patchbay {
 namespace {
@@ -227,7 +227,7 @@ TEST(PeftAdapter, InvocationTokensAreKeptAndNotForLookUps) {
 }
 
 TEST(PeftAdapter, TheConfigIsJudgedBeforeAnyWeightIsRead) {
-  const TempFolder folder;
+  const TempDir folder;
   auto builder = one_pair();
   builder.config["use_dora"] = true;
   builder.save(folder);
@@ -407,7 +407,7 @@ TEST(PeftAdapter, AnotherBaseNameIsNotedAsAHint) {
 }
 
 TEST(PeftAdapter, WeightsTruncatedAnywhereAreRefused) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto base = dense_base();
   const auto builder = one_pair();
   builder.save(folder);
@@ -419,7 +419,7 @@ TEST(PeftAdapter, WeightsTruncatedAnywhereAreRefused) {
 }
 
 TEST(PeftAdapter, AnyBrokenByteIsRefusedOrHarmless) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto base = dense_base();
   const auto builder = one_pair();
   builder.save(folder);

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/temp_dir.h"
 #include "gguf/gguf_builder.h"
 #include "lora/adapter.h"
-#include "temp_folder.h"
 
 namespace patchbay {
 
@@ -124,12 +124,12 @@ class PeftBuilder {
     return *this;
   }
 
-  void save(const TempFolder &folder, const std::string &name = "adapter") const {
+  void save(const TempDir &folder, const std::string &name = "adapter") const {
     folder.write(name + "/adapter_config.json", config.dump(2));
     folder.write(name + "/adapter_model.safetensors", tensors.bytes());
   }
   [[nodiscard]] std::shared_ptr<const Adapter> load(const BaseInfo &base) const {
-    const TempFolder folder;
+    const TempDir folder;
     save(folder);
     return load_adapter(folder.path() / "adapter", base);
   }

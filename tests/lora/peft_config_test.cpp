@@ -6,9 +6,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/temp_dir.h"
 #include "gguf/load_failure.h"
 #include "small_bases.h"
-#include "temp_folder.h"
 
 namespace patchbay {
 namespace {
@@ -28,8 +28,11 @@ ordered_json with(const std::string &key, const ordered_json &value) {
 }
 
 PeftConfig read_text(std::string_view text) {
-  const TempFolder folder;
-  return read_peft_config(folder.write("adapter_config.json", text), dense_base());
+  const TempDir folder;
+  auto config = read_peft_config(folder.write("adapter_config.json", text));
+  check_layers(config, dense_base());
+  (void)invocation_tokens_for(config, dense_base());
+  return config;
 }
 
 PeftConfig read(const ordered_json &json) { return read_text(json.dump()); }
@@ -261,11 +264,11 @@ TEST(PeftConfig, WhatIsNoSmallJsonObjectIsRefused) {
 }
 
 TEST(PeftConfig, TruncatedAnywhereIsRefused) {
-  const TempFolder folder;
+  const TempDir folder;
   const auto text = with("alpha_pattern", {{"q_proj", 2}}).dump();
   for (size_t n = 0; n < text.size(); ++n) {
     const auto path = folder.write("adapter_config.json", std::string_view(text).substr(0, n));
-    EXPECT_THROW((void)read_peft_config(path, dense_base()), LoadError) << n;
+    EXPECT_THROW((void)read_peft_config(path), LoadError) << n;
   }
 }
 

@@ -101,20 +101,5 @@ TEST(PeftNames, NamesMatchByNumbers) {
   EXPECT_EQ(with_layer("output.weight", -1), "output.weight");
 }
 
-TEST(PeftNames, OnlyLlamaReordersRotaryRows) {
-  const auto plan = [](std::string_view arch, std::string_view module) {
-    for (const auto &row : find_arch_names(arch)->rows) {
-      if (row.module == module) return row.plan;
-    }
-    ADD_FAILURE() << module;
-    return RowPlan::as_is;
-  };
-  EXPECT_EQ(plan("llama", "layers.#.self_attn.q_proj"), RowPlan::rotary_q);
-  EXPECT_EQ(plan("llama", "layers.#.self_attn.k_proj"), RowPlan::rotary_kv);
-  EXPECT_EQ(plan("llama", "layers.#.self_attn.v_proj"), RowPlan::as_is);
-  EXPECT_EQ(plan("gemma3", "layers.#.self_attn.q_proj"), RowPlan::as_is);
-  EXPECT_EQ(find_arch_names("no-such-arch"), nullptr);
-}
-
 }  // namespace
 }  // namespace patchbay

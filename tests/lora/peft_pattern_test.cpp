@@ -44,6 +44,57 @@ TEST(PeftPattern, KeysAreRegularExpressions) {
   EXPECT_TRUE(matches("selfxattn.q_proj|self.attn.q_proj", k_q0));
 }
 
+/// Literal keys are looked up and others tried: `(?:)` makes the same key one of the others.
+TEST(PeftPattern, LiteralKeysMatchAsTheirRegularExpressionsDo) {
+  for (const std::string key :
+       {"q_proj", "proj", ".q_proj", "q_proj.", "a.q_proj", "a..q_proj", "...q_proj", ".", "..",
+        "a-b", "a.b.q_proj", "b.a.q_proj", "aabq_proj"}) {
+    for (const std::string module : {"q_proj",
+                                     "a.q_proj",
+                                     "axq_proj",
+                                     "x.axq_proj",
+                                     "a.b.q_proj",
+                                     "b.a.q_proj",
+                                     "a..q_proj",
+                                     "q_proj.",
+                                     ".q_proj",
+                                     "",
+                                     ".",
+                                     "..",
+                                     "b",
+                                     "x.y",
+                                     "a-b",
+                                     "a.a-b",
+                                     "aab.q_proj",
+                                     "a\nq_proj",
+                                     "a\xC3\xA4q_proj",
+                                     "\xC3\xA4.q_proj",
+                                     "a.\xC3\xA4q_proj",
+                                     "\n.q_proj"}) {
+      EXPECT_EQ(matches(key, module), matches("(?:)" + key, module)) << key << " on " << module;
+    }
+  }
+}
+
+TEST(PeftPattern, LiteralKeysAndOthersKeepTheirOrder) {
+  PatternTable table("config", "alpha_pattern");
+  table.add("layers.0.self_attn.q_proj", 1);
+  table.add("[qk]_proj", 2);
+  table.add("self_attn.q_proj", 3);
+  table.add("self.attn.k_proj", 4);
+  table.add("v_proj", 5);
+  table.add("v.*", 6);
+  EXPECT_EQ(table.find(k_q0), 1);
+  EXPECT_EQ(table.find(k_q1), 2);
+  EXPECT_EQ(table.find("model.layers.1.self_attn.k_proj"), 2);
+  EXPECT_EQ(table.find("v_proj"), 5);
+  EXPECT_EQ(table.find("v"), 6);
+  EXPECT_THAT(table.ambiguity(k_q1),
+              testing::Optional(HasSubstr("'[qk]_proj' (2) and 'self_attn.q_proj' (3)")));
+  EXPECT_THAT(table.ambiguity("v_proj"),
+              testing::Optional(HasSubstr("'v_proj' (5) and 'v.*' (6)")));
+}
+
 TEST(PeftPattern, BackReferencesCountPeftsOwnGroup) {
   // Group 1 is the path before the key, group 2 the key, as in PEFT's expression.
   EXPECT_TRUE(matches(R"((a)\3)", "x.aa"));

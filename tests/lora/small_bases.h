@@ -20,10 +20,58 @@ inline void add_attention(BaseInfo &base, const std::string &layer) {
   add_linear(base, layer + "attn_output", 8, 8);
 }
 
+// Tables such as the families have: names of one rotated family, with all spellings of its experts,
+// and of one whose rows are as they were.
+
+inline constexpr NameRow k_rotary_rows[] = {
+    {"embed_tokens", "token_embd.weight"},
+    {"lm_head", "output.weight"},
+    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight", RowPlan::rotary_q},
+    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight", RowPlan::rotary_kv},
+    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
+    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
+    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
+    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
+    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
+    {"layers.#.mlp.gate", "blk.#.ffn_gate_inp.weight"},
+    {"layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp.weight"},
+    {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps.weight"},
+    {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps.weight"},
+    {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps.weight"},
+    {"layers.#.mlp.experts.@.gate_proj", "blk.#.ffn_gate_exps.weight"},
+    {"layers.#.mlp.experts.@.up_proj", "blk.#.ffn_up_exps.weight"},
+    {"layers.#.mlp.experts.@.down_proj", "blk.#.ffn_down_exps.weight"},
+};
+
+inline constexpr FusedRow k_fused_rows[] = {
+    {"layers.#.mlp.experts", "gate_up_proj", "blk.#.ffn_gate_exps.weight",
+     "blk.#.ffn_up_exps.weight"},
+    {"layers.#.mlp.experts", "down_proj", "blk.#.ffn_down_exps.weight", ""},
+};
+
+inline constexpr NameRow k_plain_rows[] = {
+    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight"},
+    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight"},
+    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
+    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
+    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
+    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
+    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
+};
+
+/// Null for any other architecture.
+inline const HfNames *small_names(const std::string &arch) {
+  static constexpr HfNames k_rotary{.rows = k_rotary_rows, .fused = k_fused_rows};
+  static constexpr HfNames k_plain{.rows = k_plain_rows, .fused = {}};
+  if (arch == "llama") return &k_rotary;
+  return arch == "gemma3" ? &k_plain : nullptr;
+}
+
 inline BaseInfo base_without_ffn(const std::string &arch) {
   BaseInfo base;
   base.arch = arch;
   base.name = "Tiny 8m";
+  base.hf_names = small_names(arch);
   base.hparams.n_vocab = 10;
   base.hparams.n_embd = 8;
   base.hparams.n_layer = 2;

@@ -1,0 +1,13 @@
+#include "base/text.h"
+
+namespace patchbay {
+
+std::string ascii_lower(std::string_view text) {
+  std::string lower(text);
+  for (char &c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
+}  // namespace patchbay
