@@ -35,8 +35,9 @@ HParams hparams(const GgufFile &file) {
   HParams hp = read_common_hparams(metadata);
   hp.embd_scale = std::sqrt(static_cast<float>(hp.n_embd));
   // The 27B model alone scales queries by the width per head of the residual stream.
-  if (hp.n_layer == k_n_layer_27b)
-    hp.attn_scale = 1 / std::sqrt(static_cast<float>(hp.n_embd / hp.n_head));
+  if (hp.n_layer == k_n_layer_27b) {
+    hp.attn_scale = std::sqrt(static_cast<float>(hp.n_head) / static_cast<float>(hp.n_embd));
+  }
   hp.rope.neox = true;
   hp.rope_swa = {.neox = true, .freq_base = k_local_freq_base, .n_ctx_orig = hp.n_ctx_train};
   hp.n_swa = metadata.count("attention.sliding_window", hp.n_ctx_train);

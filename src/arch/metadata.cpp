@@ -109,7 +109,7 @@ uint32_t ArchMetadata::count_or(std::string_view name, uint32_t max, uint32_t fa
 uint32_t ArchMetadata::uniform_count(std::string_view name, uint32_t max) const {
   const GgufEntry *entry = file_.find_entry(key(name));
   if (entry == nullptr || entry->type != GgufType::array) return count(name, max);
-  const auto values = file_.get_ints(key(name)).value();
+  const auto values = file_.get_ints(key(name)).value_or(std::vector<int64_t>{});
   const bool uniform = !values.empty() &&
                        std::ranges::all_of(values, [&](int64_t v) { return v == values.front(); });
   if (!uniform || values.front() < 1 || values.front() > max) {

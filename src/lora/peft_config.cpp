@@ -220,7 +220,10 @@ std::optional<std::array<int64_t, 3>> read_version(const JsonFile &json) {
   const char *at = text->data();
   const char *end = text->data() + text->size();
   for (size_t i = 0; i < version.size(); ++i) {
-    if (i > 0 && (at == end || *at++ != '.')) return std::nullopt;
+    if (i > 0) {
+      if (at == end || *at != '.') return std::nullopt;
+      ++at;
+    }
     const auto result = std::from_chars(at, end, version[i]);
     if (result.ec != std::errc{}) return std::nullopt;
     at = result.ptr;

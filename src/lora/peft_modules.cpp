@@ -155,12 +155,13 @@ PeftModule make_pair(const SafetensorsFile &file, const std::string &path, int n
                     .a = halves.a,
                     .b = halves.b};
   if (module.a == nullptr || module.b == nullptr) {
+    const SafeTensor *half = module.a != nullptr ? module.a : module.b;
     throw LoadError(
         {.path = file.path(),
          .item = path,
          .problem = "is missing one half of its pair",
          .wanted = is_embedding ? "lora_embedding_A and lora_embedding_B" : "lora_A and lora_B",
-         .found = module.a != nullptr ? module.a->name : module.b->name});
+         .found = half != nullptr ? half->name : "neither"});
   }
   for (const SafeTensor *half : {module.a, module.b}) {
     if (half->shape.size() == 2 && half->n_elements() > 0) continue;

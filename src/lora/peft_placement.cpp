@@ -77,7 +77,7 @@ void check_expert(const Context &context, const PeftModule &module, const Adapta
 bool place_single(Context &context, const PeftModule &module) {
   const auto bare = bare_module(module.path);
   for (const auto &row : context.names.rows) {
-    const auto numbers = match_name(row.module, bare);
+    const auto numbers = match_name(row.hf_path, bare);
     if (!numbers) continue;
     if (module.n_wrappers > 0) {
       refuse(context, module.path, "has nested pairs, which is not understood");
@@ -117,7 +117,7 @@ std::optional<std::vector<const FusedRow *>> targeted_rows(const Context &contex
   std::vector<const FusedRow *> targeted;
   bool is_known = false;
   for (const auto &row : context.names.fused) {
-    if (!match_name(row.module, bare)) continue;
+    if (!match_name(row.hf_path, bare)) continue;
     is_known = true;
     if (context.config.targets_parameter(fmt::format("{}.{}", module.path, row.parameter))) {
       targeted.push_back(&row);
@@ -131,7 +131,7 @@ bool place_fused(Context &context, const PeftModule &module) {
   if (!targeted) return false;
   check_nesting(context, module, targeted->size());
   const auto &row = *(*targeted)[targeted->size() - 1 - static_cast<size_t>(module.n_wrappers)];
-  const int64_t i_layer = match_name(row.module, bare_module(module.path))->i_layer;
+  const int64_t i_layer = match_name(row.hf_path, bare_module(module.path))->i_layer;
   PlacedFused placed{.module = &module,
                      .parameter = fmt::format("{}.{}", module.path, row.parameter)};
   placed.use = find_use(context, module, row.target, i_layer);

@@ -15,8 +15,8 @@ enum class RowPlan {
 
 /// One line of a family's table. In both names `#` stands for the layer and `@` for the expert.
 struct NameRow {
-  std::string_view
-      module;  ///< path without the levels that only some wrappers have: "layers.#.mlp"
+  /// Path without the levels that only some wrappers have: "layers.#.mlp".
+  std::string_view hf_path;
   std::string_view target;  ///< AdaptableUse::name
   RowPlan plan = RowPlan::as_is;
 };
@@ -25,7 +25,7 @@ struct NameRow {
 /// possibly two GGUF weights one below the other. Rows of one module stand in the order in which
 /// the module registers its parameters.
 struct FusedRow {
-  std::string_view module;
+  std::string_view hf_path;  ///< as in NameRow
   std::string_view parameter;
   std::string_view target;         ///< of the rows, or of their first half
   std::string_view second_target;  ///< of the second half; may be empty

@@ -73,7 +73,9 @@ std::string byte_level_piece(const std::string &text, TokenType type) {
 
 std::string sentencepiece_piece(const std::string &text, TokenType type) {
   if (type == TokenType::control || type == TokenType::unknown) return text;
-  if (type == TokenType::byte) return {static_cast<char>(*parse_byte_token(text))};
+  if (const auto byte = type == TokenType::byte ? parse_byte_token(text) : std::nullopt) {
+    return {static_cast<char>(*byte)};
+  }
   std::string piece;
   for (size_t pos = 0; pos < text.size();) {
     if (text.compare(pos, k_blank_mark.size(), k_blank_mark) == 0) {
@@ -128,7 +130,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
   if (text.size() > k_max_text_bytes) throw std::length_error("text is too long to tokenise");
   const std::string valid = repair_utf8(text);
   std::vector<int32_t> tokens;
-  if (options.add_special && adds_bos()) tokens.push_back(*special_.bos);
+  if (options.add_special && add_bos_ && special_.bos) tokens.push_back(*special_.bos);
   for (const Fragment &fragment : added_.partition(valid, options.parse_special)) {
     if (fragment.token >= 0) {
       tokens.push_back(fragment.token);
@@ -138,7 +140,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
       std::get<SentencePieceBpe>(model_).encode(fragment.text, tokens);
     }
   }
-  if (options.add_special && adds_eos()) tokens.push_back(*special_.eos);
+  if (options.add_special && add_eos_ && special_.eos) tokens.push_back(*special_.eos);
   return tokens;
 }
 

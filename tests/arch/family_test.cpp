@@ -143,7 +143,7 @@ TEST(FamilyOf, TellsWhatItKnowsAndWhatAnAdapterIs) {
 TEST(Family, OnlyLlamaReordersRotaryRows) {
   const auto plan = [](const Family &family, std::string_view module) {
     for (const auto &row : family.hf_names->rows) {
-      if (row.module == module) return row.plan;
+      if (row.hf_path == module) return row.plan;
     }
     ADD_FAILURE() << module;
     return RowPlan::as_is;
