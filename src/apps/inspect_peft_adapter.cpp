@@ -39,7 +39,7 @@ bool is_fused(const std::string &module) { return ends_with_components(module, "
 
 /// REQUIRES: a float type and two dimensions.
 Factor view_of(const SafeTensor &tensor) {
-  return {.type = *factor_type(tensor.dtype),
+  return {.type = factor_type(tensor.dtype).value_or(GGML_TYPE_F32),
           .ne = {tensor.shape[1], tensor.shape[0], 1},
           .data = tensor.data,
           .owner = nullptr};

@@ -197,9 +197,11 @@ Factor read_factor(const std::shared_ptr<const GgufFile> &file, const GgufTensor
   if (is_factor_type(tensor.type)) {
     factor = {.type = tensor.type, .ne = ne, .data = tensor.data, .owner = file};
   } else if (tensor.type == GGML_TYPE_F64) {
-    auto values = f64_to_f32(tensor.data);
-    if (!values) refuse("holds a number that overflows F32");
-    factor = make_factor(ne, std::move(*values));
+    if (auto values = f64_to_f32(tensor.data)) {
+      factor = make_factor(ne, std::move(*values));
+    } else {
+      refuse("holds a number that overflows F32");
+    }
   } else if (traits->to_float != nullptr) {
     factor = make_factor(ne, dequantize(tensor, traits->to_float));
   } else {

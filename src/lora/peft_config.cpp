@@ -315,12 +315,13 @@ PeftConfig read_peft_config(const std::filesystem::path &path) {
 
 void check_layers(const PeftConfig &config, const BaseInfo &base) {
   const auto n_layer = static_cast<int64_t>(base.hparams.n_layer);
-  if (config.n_layer_kept.value_or(n_layer) == n_layer) return;
+  const int64_t n_kept = config.n_layer_kept.value_or(n_layer);
+  if (n_kept == n_layer) return;
   throw LoadError({.path = config.path,
                    .item = k_layer_replication,
                    .problem = fmt::format("cannot be honoured: {}", k_other_layers),
                    .wanted = fmt::format("all {}", n_layer),
-                   .found = fmt::format("the first {}", *config.n_layer_kept)});
+                   .found = fmt::format("the first {}", n_kept)});
 }
 
 std::vector<int32_t> invocation_tokens_for(const PeftConfig &config, const BaseInfo &base) {

@@ -31,9 +31,11 @@ Factor read_factor(const File &file, const SafeTensor &tensor) {
   if (const auto type = factor_type(tensor.dtype)) {
     factor.type = *type;
   } else if (tensor.dtype == "F64") {
-    auto values = f64_to_f32(tensor.data);
-    if (!values) refuse("holds a number that overflows F32");
-    factor = make_factor(ne, std::move(*values));
+    if (auto values = f64_to_f32(tensor.data)) {
+      factor = make_factor(ne, std::move(*values));
+    } else {
+      refuse("holds a number that overflows F32");
+    }
   } else {
     refuse("has a dtype that cannot be a factor", tensor.dtype);
   }

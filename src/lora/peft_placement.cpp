@@ -109,18 +109,25 @@ void check_nesting(const Context &context, const PeftModule &module, size_t n_ta
                    .found = std::to_string(n_found)});
 }
 
+/// A row of the table that a module matches, and the layer it matches with.
+struct MatchedRow {
+  const FusedRow *row = nullptr;
+  int64_t i_layer = 0;
+};
+
 /// The rows of the table for the module whose parameters are targeted, in order; nullopt when it
 /// has none at all.
-std::optional<std::vector<const FusedRow *>> targeted_rows(const Context &context,
-                                                           const PeftModule &module) {
+std::optional<std::vector<MatchedRow>> targeted_rows(const Context &context,
+                                                     const PeftModule &module) {
   const auto bare = bare_module(module.path);
-  std::vector<const FusedRow *> targeted;
+  std::vector<MatchedRow> targeted;
   bool is_known = false;
   for (const auto &row : context.names.fused) {
-    if (!match_name(row.hf_path, bare)) continue;
+    const auto numbers = match_name(row.hf_path, bare);
+    if (!numbers) continue;
     is_known = true;
     if (context.config.targets_parameter(fmt::format("{}.{}", module.path, row.parameter))) {
-      targeted.push_back(&row);
+      targeted.push_back({&row, numbers->i_layer});
     }
   }
   return is_known ? std::optional(std::move(targeted)) : std::nullopt;
@@ -130,8 +137,9 @@ bool place_fused(Context &context, const PeftModule &module) {
   const auto targeted = targeted_rows(context, module);
   if (!targeted) return false;
   check_nesting(context, module, targeted->size());
-  const auto &row = *(*targeted)[targeted->size() - 1 - static_cast<size_t>(module.n_wrappers)];
-  const int64_t i_layer = match_name(row.hf_path, bare_module(module.path))->i_layer;
+  const auto &[found, i_layer] =
+      (*targeted)[targeted->size() - 1 - static_cast<size_t>(module.n_wrappers)];
+  const FusedRow &row = *found;
   PlacedFused placed{.module = &module,
                      .parameter = fmt::format("{}.{}", module.path, row.parameter)};
   placed.use = find_use(context, module, row.target, i_layer);

@@ -151,13 +151,16 @@ std::vector<float> take_signs(const GgufFile &file, int64_t width, bool all_plus
   return {own.begin(), own.end()};
 }
 
+std::vector<int64_t> require_ints(const GgufFile &file, const char *key) {
+  require(file, key);
+  return file.get_ints(key).value_or(std::vector<int64_t>{});
+}
+
 /// The sign vectors of sign_widths and sign_values, which must cover each other and `widths`.
 std::map<int64_t, std::vector<float>> cut_signs(const GgufFile &file,
                                                 const std::set<int64_t> &widths, bool all_plus) {
-  require(file, k_sign_widths);
-  require(file, k_sign_values);
-  const auto given_widths = file.get_ints(k_sign_widths).value();
-  const auto all_values = file.get_ints(k_sign_values).value();
+  const auto given_widths = require_ints(file, k_sign_widths);
+  const auto all_values = require_ints(file, k_sign_values);
   std::span<const int64_t> values = all_values;
   std::map<int64_t, std::vector<float>> signs;
   for (const int64_t width : given_widths) {
