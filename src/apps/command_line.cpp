@@ -64,6 +64,11 @@ CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T
       ->run_callback_for_default(false);
 }
 
+/// A flag that turns `target` off. CLI11's own negated flags show as "--no-x{false}".
+void switch_off(CLI::App &app, const std::string &name, bool &target, const std::string &what) {
+  app.add_flag_callback(name, [&target] { target = false; }, what);
+}
+
 constexpr uint32_t k_max_ctx = 1U << 26;
 constexpr float k_huge = 1e6F;
 
@@ -109,8 +114,8 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
          "number type of the KV cache: f16 or f32")
       ->type_name("TYPE")
       ->default_str("f16");
-  app.add_flag("!--no-repack", arguments.repack,
-               "keep weights as the file has them, mapped, instead of faster copies");
+  switch_off(app, "--no-repack", arguments.repack,
+             "keep weights as the file has them, mapped, instead of faster copies");
 }
 
 void add_logit_bias(CLI::App &app, SamplingParams &sampling) {
@@ -180,7 +185,11 @@ std::vector<int32_t> parse_tokens(const std::string &list) {
 void add_run(CLI::App &app, RunArguments &arguments) {
   CLI::App *run_app = app.add_subcommand("run", "generate text from a prompt, with any adapters");
   add_model_options(*run_app, arguments.model);
-  auto *input = run_app->add_option_group("input", "exactly one");
+  run_app->footer(
+      "Text is continued as it stands: a chat template's tokens are part of the prompt.\n"
+      "patchbay run -p \"Once upon a time\" -n 32 --temp 0\n"
+      "patchbay run -f prompt.txt --lora pirate=adapters/pirate:0.5,json=adapters/json:0.5");
+  auto *input = run_app->add_option_group("input", "the text to continue");
   input->add_option("-p,--prompt", arguments.prompt, "prompt; special tokens may be written out")
       ->type_name("TEXT");
   input
@@ -221,14 +230,16 @@ void add_run(CLI::App &app, RunArguments &arguments) {
 
 void add_tokenize(CLI::App &app, TokenizeArguments &arguments) {
   CLI::App *tokenize_app = app.add_subcommand("tokenize", "show the tokens of a text");
-  tokenize_app->add_option("-m,--model", arguments.model, "model whose tokenizer to use")
+  tokenize_app
+      ->add_option("-m,--model", arguments.model,
+                   "model whose tokenizer to use; without it the default model")
       ->check(check_not_empty)
       ->type_name("FILE");
   tokenize_app->add_option("-p,--prompt", arguments.text, "the text; without it standard input")
       ->type_name("TEXT");
-  tokenize_app->add_flag("!--no-special", arguments.add_special, "add no BOS or EOS");
-  tokenize_app->add_flag("!--no-parse-special", arguments.parse_special,
-                         "take special tokens in the text as plain text");
+  switch_off(*tokenize_app, "--no-special", arguments.add_special, "add no BOS or EOS");
+  switch_off(*tokenize_app, "--no-parse-special", arguments.parse_special,
+             "take special tokens in the text as plain text");
   tokenize_app->add_flag("--pieces", arguments.pieces, "show the text of each token");
   tokenize_app->add_flag("--json", arguments.json, "print JSON");
 }

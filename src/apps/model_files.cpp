@@ -53,6 +53,9 @@ std::vector<WornAdapter> open_adapters(const Model &model, const std::vector<Lor
   std::vector<WornAdapter> adapters;
   for (const auto &item : items) {
     adapters.push_back({model.load_adapter(item.path), item.strength});
+    if (item.strength == 0) {
+      log().warn("{}: cannot change the output at strength 0", item.path);
+    }
     for (const auto &note : adapters.back().adapter->notes) log().warn("{}: {}", item.path, note);
   }
   return adapters;

@@ -75,8 +75,17 @@ def file_faults(committed, fresh, path):
         return tensor_faults(path, safetensors_values(old), safetensors_values(new))
     if path.endswith(".bin"):
         return tensor_faults(path, bin_values(old), bin_values(new))
-    same = path == "cases.json" or json.loads(old.read_text()) == json.loads(new.read_text())
+    same = path == "cases.json" or comparable(old) == comparable(new)
     return [] if same else [f"{path} differs"]
+
+
+def comparable(path):
+    """A config with its lists of targets in order: PEFT keeps them as sets, so files differ from run to run."""
+    config = json.loads(path.read_text())
+    for key in ("target_modules", "target_parameters"):
+        if isinstance(config.get(key), list):
+            config[key].sort()
+    return config
 
 
 def table_faults(old, new):
