@@ -17,10 +17,24 @@ if(PATCHBAY_SANITIZE)
   target_link_options(patchbay_options INTERFACE -fsanitize=${PATCHBAY_SANITIZE})
 endif()
 
+# Kernels that need an instruction set live in files of their own, named after it, so that the rest of the program runs
+# anywhere. Such a file includes no header with inline functions that others share: the linker could keep its copy of them.
+set(patchbay_avx2_flags -mavx2 -mfma -mf16c)
+set(patchbay_avx512_flags ${patchbay_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
+
 # patchbay_layer(NAME AFTER <layers it may include> LINKS <libraries>): one static library from src/NAME/*.cpp.
 function(patchbay_layer name)
   cmake_parse_arguments(arg "" "" "AFTER;LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  foreach(isa avx2 avx512)
+    set(isa_sources ${sources})
+    list(FILTER isa_sources INCLUDE REGEX "_${isa}\\.cpp$")
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+      set_source_files_properties(${isa_sources} PROPERTIES COMPILE_OPTIONS "${patchbay_${isa}_flags}")
+    else()
+      list(REMOVE_ITEM sources ${isa_sources})
+    endif()
+  endforeach()
   add_library(patchbay_${name} STATIC ${sources})
   list(TRANSFORM arg_AFTER PREPEND patchbay_)
   target_link_libraries(patchbay_${name} PUBLIC patchbay_options ${arg_AFTER} ${arg_LINKS})

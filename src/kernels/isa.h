@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace patchbay {
+
+/// The instruction sets that kernels are written for, from slowest to fastest. Each kernel comes
+/// in all three; on other processors than x86-64 only `plain` exists.
+enum class Isa {
+  plain,   ///< standard C++, whatever the compiler makes of it
+  avx2,    ///< AVX2, FMA, F16C
+  avx512,  ///< AVX-512 F, BW, DQ, VL
+};
+
+/// What this processor and its operating system can run, `plain` first.
+[[nodiscard]] std::vector<Isa> available_isas();
+
+/// The fastest of them. Any thread.
+[[nodiscard]] Isa best_isa();
+
+[[nodiscard]] std::string_view to_string(Isa isa);
+
+}  // namespace patchbay
