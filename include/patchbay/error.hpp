@@ -14,6 +14,7 @@ enum class ErrorCode {
   out_of_memory,
   unavailable,
   cancelled,
+  deadline_exceeded,
   internal,
 };
 

@@ -3,31 +3,35 @@
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "apps/commands.h"
 #include "apps/model_files.h"
 #include "engine/compute_options.h"
-#include "engine/executor.h"
+#include "engine/loaded_model.h"
 #include "lora/random_adapter.h"
 
 namespace patchbay {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Json = nlohmann::ordered_json;
 
-struct Speeds {
-  double prefill_tokens_per_s = 0;
-  double decode_tokens_per_s = 0;
+/// The times of some repetitions, in milliseconds.
+struct Times {
+  std::vector<double> prefill_ms;  ///< of the whole prompt
+  std::vector<double> step_ms;     ///< of each decode step of all streams
 };
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double quantile(std::vector<double> values, double part) {
+  std::ranges::sort(values);
+  const double place = part * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<size_t>(place);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  return std::lerp(values[below], values[above], place - static_cast<double>(below));
 }
 
-void run_or_throw(Executor &executor, const StepPlan &plan) {
-  const auto logits = executor.run(plan);
-  if (!logits) throw std::runtime_error(logits.error().message);
-}
+double median(const std::vector<double> &values) { return quantile(values, 0.5); }
 
 /// The adapters of --lora and the random ones; on linear and expert weights, as fine-tunes have
 /// them.
@@ -44,139 +48,197 @@ std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const M
   return adapters;
 }
 
-/// Stream i wears adapter i modulo their number; without adapters, none.
-std::vector<AdapterSet> deal(const std::vector<WornAdapter> &adapters, const Executor &executor,
-                             uint32_t n_streams) {
-  std::vector<AdapterSet> sets(n_streams);
-  for (uint32_t i = 0; i < n_streams && !adapters.empty(); ++i) {
-    const auto &[adapter, strength] = adapters[i % adapters.size()];
-    const auto place =
-        std::ranges::find(executor.adapters(), adapter) - executor.adapters().begin();
-    sets[i] = canonical(std::array{Worn{static_cast<int32_t>(place), strength}});
-  }
-  return sets;
-}
-
 class Bench {
  public:
-  Bench(const BenchArguments &arguments, Executor &executor, std::vector<AdapterSet> sets)
-      : arguments_(arguments), executor_(executor), sets_(std::move(sets)) {}
+  Bench(const BenchArguments &arguments, const Model &model, Engine &engine)
+      : arguments_(arguments), n_vocab_(model.n_vocab()), engine_(engine) {}
 
-  /// Prefills one sequence in chunks, then decodes all streams from a short common start.
-  Speeds measure() {
-    Speeds speeds;
-    speeds.prefill_tokens_per_s = prefill();
-    speeds.decode_tokens_per_s = decode();
-    return speeds;
+  /// One prefill, then all streams decoding side by side; `adapters` empty: the base.
+  void measure(const std::vector<WornAdapter> &adapters, Times &times) {
+    prefill(adapters, times);
+    decode(adapters, times);
   }
 
  private:
-  [[nodiscard]] StepRow row(int32_t seq_id, uint32_t pos, bool wants_logits) const {
-    const uint32_t n_vocab = executor_.model().hparams().n_vocab;
-    const auto token = static_cast<int32_t>(
-        (pos * 7919U + static_cast<uint32_t>(seq_id) * 104729U + 1U) % n_vocab);
-    return {.token = token,
-            .place = {seq_id, static_cast<int32_t>(pos)},
-            .i_set = static_cast<uint32_t>(seq_id),
-            .wants_logits = wants_logits};
+  RequestHandle submit(Request request) {
+    request.sampling.temperature = 0;
+    request.ignore_eos = true;
+    auto submitted = engine_.submit(std::move(request));
+    if (const auto *error = std::get_if<Error>(&submitted)) throw std::runtime_error(error->message);
+    return std::get<RequestHandle>(std::move(submitted));
   }
 
-  double prefill() {
-    executor_.release(0);
-    const uint32_t n_prompt = arguments_.n_prompt;
-    const uint32_t n_ubatch = arguments_.model.session.n_ubatch;
-    const auto start = Clock::now();
-    for (uint32_t first = 0; first < n_prompt; first += n_ubatch) {
-      StepPlan plan{.sets = sets_};
-      for (uint32_t pos = first; pos < std::min(n_prompt, first + n_ubatch); ++pos) {
-        plan.rows.push_back(row(0, pos, pos + 1 == n_prompt));
+  /// Tokens that differ, so that routers and look-ups meet more than one row.
+  [[nodiscard]] std::vector<int32_t> prompt(uint32_t n_tokens, uint32_t seed) const {
+    std::vector<int32_t> tokens(n_tokens);
+    for (uint32_t i = 0; i < n_tokens; ++i)
+      tokens[i] = static_cast<int32_t>((seed * 7919U + i * 31U + 1) % n_vocab_);
+    return tokens;
+  }
+
+  /// As many adapters as there are streams share the prompt, each wearing a part of it.
+  [[nodiscard]] std::vector<RequestSpan> prompt_spans(
+      const std::vector<WornAdapter> &adapters) const {
+    const auto n_spans = static_cast<int32_t>(
+        std::min({adapters.size(), size_t{arguments_.n_streams}, size_t{arguments_.n_prompt}}));
+    std::vector<RequestSpan> spans;
+    for (int32_t i = 0; i < n_spans; ++i) {
+      spans.push_back({.first = i * static_cast<int32_t>(arguments_.n_prompt) / n_spans,
+                       .adapters = {adapters[static_cast<size_t>(i)]}});
+    }
+    return spans;
+  }
+
+  void prefill(const std::vector<WornAdapter> &adapters, Times &times) {
+    RequestHandle handle = submit({.prompt = prompt(arguments_.n_prompt, 0),
+                                   .spans = prompt_spans(adapters),
+                                   .n_predict = 0});
+    while (auto event = handle.next()) {
+      if (const auto *end = std::get_if<RequestEnd>(&*event)) {
+        if (end->error) throw std::runtime_error(end->error->message);
+        times.prefill_ms.push_back(end->usage.prompt_ms);
       }
-      run_or_throw(executor_, plan);
     }
-    const double seconds = seconds_since(start);
-    executor_.release(0);
-    return n_prompt / seconds;
   }
 
-  double decode() {
-    const auto n_streams = static_cast<int32_t>(arguments_.n_streams);
-    for (int32_t seq_id = 0; seq_id < n_streams; ++seq_id) executor_.release(seq_id);
-    const auto start = Clock::now();
-    for (uint32_t pos = 0; pos < arguments_.n_gen; ++pos) {
-      StepPlan plan{.sets = sets_};
-      for (int32_t seq_id = 0; seq_id < n_streams; ++seq_id)
-        plan.rows.push_back(row(seq_id, pos, true));
-      run_or_throw(executor_, plan);
+  void decode(const std::vector<WornAdapter> &adapters, Times &times) {
+    std::vector<RequestHandle> handles;
+    for (uint32_t i = 0; i < arguments_.n_streams; ++i) {
+      Request request{.prompt = prompt(1, i),
+                      .n_predict = static_cast<int32_t>(arguments_.n_gen)};
+      if (!adapters.empty())
+        request.spans = {{.first = 0, .adapters = {adapters[i % adapters.size()]}}};
+      handles.push_back(submit(std::move(request)));
     }
-    const double seconds = seconds_since(start);
-    for (int32_t seq_id = 0; seq_id < n_streams; ++seq_id) executor_.release(seq_id);
-    return arguments_.n_gen * arguments_.n_streams / seconds;
+    std::vector<double> rounds;
+    for (uint32_t round = 0; round < arguments_.n_gen; ++round) {
+      const auto start = Clock::now();
+      for (auto &handle : handles) take_token(handle);
+      rounds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    }
+    // Not all streams enter in the same step, so the first rounds and the last hold fewer of them.
+    constexpr size_t k_edge = 3;
+    const size_t n_edge = rounds.size() > 4 * k_edge ? k_edge : 0;
+    times.step_ms.insert(times.step_ms.end(), rounds.begin() + n_edge, rounds.end() - n_edge);
+  }
+
+  static void take_token(RequestHandle &handle) {
+    while (auto event = handle.next()) {
+      if (std::holds_alternative<TokenEvent>(*event)) return;
+      if (const auto *end = std::get_if<RequestEnd>(&*event); end != nullptr && end->error)
+        throw std::runtime_error(end->error->message);
+    }
   }
 
   const BenchArguments &arguments_;
-  Executor &executor_;
-  std::vector<AdapterSet> sets_;
+  uint32_t n_vocab_;
+  Engine &engine_;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+/// What is measured: the base, the adapters, or both in turns.
+struct Report {
+  Times adapted;  ///< of the base where there are no adapters
+  std::optional<Times> base;
+  std::vector<double> prefill_ratios;  ///< adapted / base, of each repetition
+  std::vector<double> step_ratios;
+};
+
+Report measure(const BenchArguments &arguments, Bench &bench,
+               const std::vector<WornAdapter> &adapters) {
+  Report report;
+  if (arguments.against_base) report.base.emplace();
+  Times warm_up;
+  bench.measure({}, warm_up);
+  bench.measure(adapters, warm_up);
+  for (uint32_t i = 0; i < arguments.n_repeat; ++i) {
+    Times adapted;
+    bench.measure(adapters, adapted);
+    const auto append = [](Times &all, const Times &some) {
+      all.prefill_ms.insert(all.prefill_ms.end(), some.prefill_ms.begin(), some.prefill_ms.end());
+      all.step_ms.insert(all.step_ms.end(), some.step_ms.begin(), some.step_ms.end());
+    };
+    append(report.adapted, adapted);
+    if (!report.base) continue;
+    Times base;
+    bench.measure({}, base);
+    append(*report.base, base);
+    report.prefill_ratios.push_back(median(adapted.prefill_ms) / median(base.prefill_ms));
+    report.step_ratios.push_back(median(adapted.step_ms) / median(base.step_ms));
+  }
+  return report;
 }
 
-Speeds median_of(const std::vector<Speeds> &runs) {
-  std::vector<double> prefill;
-  std::vector<double> decode;
-  for (const auto &speeds : runs) {
-    prefill.push_back(speeds.prefill_tokens_per_s);
-    decode.push_back(speeds.decode_tokens_per_s);
-  }
-  return {median(prefill), median(decode)};
+Json spread(const std::vector<double> &values) {
+  return {{"median", median(values)},
+          {"p10", quantile(values, 0.1)},
+          {"p90", quantile(values, 0.9)}};
 }
 
-void print(const BenchArguments &arguments, uint32_t n_threads, size_t n_adapters,
-           size_t pool_bytes, const Speeds &speeds) {
-  if (arguments.json) {
-    const nlohmann::ordered_json json{{"n_prompt", arguments.n_prompt},
-                                      {"n_gen", arguments.n_gen},
-                                      {"n_streams", arguments.n_streams},
-                                      {"n_adapters", n_adapters},
-                                      {"n_threads", n_threads},
-                                      {"n_repeat", arguments.n_repeat},
-                                      {"adapter_bytes", pool_bytes},
-                                      {"prefill_tokens_per_s", speeds.prefill_tokens_per_s},
-                                      {"decode_tokens_per_s", speeds.decode_tokens_per_s}};
-    fmt::print("{}\n", json.dump());
-    return;
+Json to_json(const BenchArguments &arguments, const Times &times) {
+  return {{"prefill_tokens_per_s", 1000.0 * arguments.n_prompt / median(times.prefill_ms)},
+          {"decode_tokens_per_s", 1000.0 * arguments.n_streams / median(times.step_ms)},
+          {"prefill_ms", spread(times.prefill_ms)},
+          {"step_ms", spread(times.step_ms)}};
+}
+
+void print_json(const BenchArguments &arguments, uint32_t n_threads, size_t n_adapters,
+                size_t adapter_bytes, const Report &report) {
+  Json json{{"n_prompt", arguments.n_prompt},   {"n_gen", arguments.n_gen},
+            {"n_streams", arguments.n_streams}, {"n_adapters", n_adapters},
+            {"n_threads", n_threads},           {"n_repeat", arguments.n_repeat},
+            {"adapter_bytes", adapter_bytes}};
+  json.update(to_json(arguments, report.adapted));
+  if (report.base) {
+    json["base"] = to_json(arguments, *report.base);
+    json["prefill_ratio"] = spread(report.prefill_ratios);
+    json["step_ratio"] = spread(report.step_ratios);
   }
-  fmt::print("prefill {:>5} tokens              {:>8.1f} tokens/s\n", arguments.n_prompt,
-             speeds.prefill_tokens_per_s);
-  fmt::print("decode  {:>5} tokens x {:>3} streams {:>8.1f} tokens/s\n", arguments.n_gen,
-             arguments.n_streams, speeds.decode_tokens_per_s);
-  fmt::print("{} thread(s), {} adapter(s), {:.1f} MB of adapters, median of {}\n", n_threads,
-             n_adapters, static_cast<double>(pool_bytes) / 1e6, arguments.n_repeat);
+  fmt::print("{}\n", json.dump());
+}
+
+void print_line(const BenchArguments &arguments, const char *who, const Times &times) {
+  fmt::print("{:8} prefill {} tokens: {:.1f} tokens/s, decode {} x {}: {:.1f} tokens/s, "
+             "{:.2f} ms per step ({:.2f} to {:.2f})\n",
+             who, arguments.n_prompt, 1000.0 * arguments.n_prompt / median(times.prefill_ms),
+             arguments.n_gen, arguments.n_streams,
+             1000.0 * arguments.n_streams / median(times.step_ms), median(times.step_ms),
+             quantile(times.step_ms, 0.1), quantile(times.step_ms, 0.9));
+}
+
+void print_text(const BenchArguments &arguments, uint32_t n_threads, size_t n_adapters,
+                size_t adapter_bytes, const Report &report) {
+  print_line(arguments, n_adapters == 0 ? "base" : "adapted", report.adapted);
+  if (report.base) {
+    print_line(arguments, "base", *report.base);
+    fmt::print("adapted / base: prefill {:.3f}, step {:.3f} ({:.3f} to {:.3f})\n",
+               median(report.prefill_ratios), median(report.step_ratios),
+               quantile(report.step_ratios, 0.1), quantile(report.step_ratios, 0.9));
+  }
+  fmt::print("{} thread(s), {} adapter(s), {:.1f} MB of adapters, medians of {}\n", n_threads,
+             n_adapters, static_cast<double>(adapter_bytes) / 1e6, arguments.n_repeat);
 }
 
 }  // namespace
 
 int bench(const BenchArguments &arguments) {
   const auto model = open_model(arguments.model);
-  const auto worn = bench_adapters(arguments, *model);
-  const SessionOptions &session = arguments.model.session;
-  const uint32_t n_threads = compute_threads(session.n_threads);
-  Executor executor(model->loaded(),
-                    {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
-                     .cache_type = to_ggml(session.cache_type),
-                     .n_threads = n_threads});
-  std::vector<std::shared_ptr<const Adapter>> adapters;
-  for (const auto &[adapter, strength] : worn) adapters.push_back(adapter);
-  executor.set_adapters(std::move(adapters));
-
-  Bench measured(arguments, executor, deal(worn, executor, arguments.n_streams));
-  (void)measured.measure();  // warms caches and pages
-  std::vector<Speeds> runs;
-  for (uint32_t i = 0; i < arguments.n_repeat; ++i) runs.push_back(measured.measure());
-  print(arguments, n_threads, worn.size(), executor.pool_bytes(), median_of(runs));
+  const auto adapters = bench_adapters(arguments, *model);
+  if (arguments.against_base && adapters.empty())
+    throw UsageError("--against-base compares adapters with the base: give some");
+  EngineOptions options = arguments.model.engine;
+  // A block more for each stream, so that none has to give its memory up for another.
+  constexpr uint32_t k_block_tokens = 32;
+  options.n_ctx = std::max(arguments.n_prompt,
+                           (arguments.n_gen + 1 + k_block_tokens) * arguments.n_streams);
+  options.n_seqs_max = arguments.n_streams;
+  options.n_queue_max = arguments.n_streams;
+  options.n_ubatch = std::max(options.n_ubatch, arguments.n_streams);
+  Engine engine(model, options);
+  Bench measured(arguments, *model, engine);
+  const Report report = measure(arguments, measured, adapters);
+  const auto print = arguments.json ? print_json : print_text;
+  print(arguments, compute_threads(options.n_threads), adapters.size(),
+        engine.stats().adapter_bytes, report);
   return 0;
 }
 

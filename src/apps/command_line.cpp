@@ -101,15 +101,15 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("LIST")
       ->type_size(1)
       ->allow_extra_args(false);
-  number(app, "--ubatch-size,--ubatch", arguments.session.n_ubatch, 1U, 1U << 16U,
-         "prompt tokens per step");
-  number(app, "-t,--threads", arguments.session.n_threads, 1U, 512U,
+  number(app, "--ubatch-size,--ubatch", arguments.engine.n_ubatch, 1U, 1U << 16U,
+         "tokens per step at most");
+  number(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,
          "compute threads, at most one per core")
       ->default_str("one per core");
   app.add_option_function<std::string>(
          "--cache-type",
          [&arguments](const std::string &text) {
-           arguments.session.cache_type = parse_cache_type(text);
+           arguments.engine.cache_type = parse_cache_type(text);
          },
          "number type of the KV cache: f16 or f32")
       ->type_name("TYPE")
@@ -205,7 +205,7 @@ void add_run(CLI::App &app, RunArguments &arguments) {
           "token ids in place of a prompt, 1,2,3")
       ->type_name("IDS");
   input->require_option(1);
-  number(*run_app, "-c,--ctx-size", arguments.model.session.n_ctx, 1U, k_max_ctx,
+  number(*run_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_ctx,
          "tokens that the KV cache holds, at most the model's context")
       ->default_str("as needed");
   number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1,
@@ -269,6 +269,8 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   number(*bench_app, "--n-adapters", arguments.n_adapters, 0U, 4096U,
          "random adapters, dealt to the streams in turn");
   number(*bench_app, "--rank", arguments.n_rank, 1U, 1024U, "their rank");
+  bench_app->add_flag("--against-base", arguments.against_base,
+                      "measure the base in turns with the adapters and print the ratio");
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 

@@ -26,7 +26,7 @@ class UsageError : public std::runtime_error {
 struct ModelArguments {
   std::string model;  ///< empty: the default model
   std::vector<LoraItem> loras;
-  SessionOptions session;
+  EngineOptions engine;
   bool repack = true;
 };
 
@@ -67,6 +67,7 @@ struct BenchArguments {
   uint32_t n_adapters =
       0;  ///< random adapters made for the measurement, dealt to the streams in turn
   uint32_t n_rank = 16;
+  bool against_base = false;  ///< measure the base as well, in turns
   bool json = false;
 };
 

@@ -86,7 +86,7 @@ std::vector<int32_t> prompt_tokens(const RunArguments &arguments, const Model &m
 }
 
 /// A request uses the model's context at most; without -c the cache is only as large as it can use.
-SessionOptions fit_context(SessionOptions options, size_t n_prompt, int32_t n_predict,
+EngineOptions fit_context(EngineOptions options, size_t n_prompt, int32_t n_predict,
                            uint32_t n_ctx_train) {
   const size_t needed = n_predict < 0 ? n_ctx_train : n_prompt + static_cast<size_t>(n_predict);
   const size_t wanted = options.n_ctx > 0 ? options.n_ctx : needed;
@@ -111,7 +111,7 @@ int run(const RunArguments &given) {
   const std::vector<int32_t> tokens = prompt_tokens(arguments, *model);
   if (tokens.empty()) throw UsageError("the prompt is empty");
 
-  Session session(model, fit_context(arguments.model.session, tokens.size(),
+  Session session(model, fit_context(arguments.model.engine, tokens.size(),
                                      arguments.generate.n_predict, model->n_ctx_train()));
   if (!arguments.logits_path.empty())
     write_logits(arguments, session, tokens, arguments.generate.adapters);

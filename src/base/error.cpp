@@ -16,6 +16,8 @@ std::string_view to_string(ErrorCode code) {
       return "unavailable";
     case ErrorCode::cancelled:
       return "cancelled";
+    case ErrorCode::deadline_exceeded:
+      return "deadline_exceeded";
     case ErrorCode::internal:
       return "internal";
   }

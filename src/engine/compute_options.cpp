@@ -15,4 +15,13 @@ uint32_t compute_threads(uint32_t wanted) {
 
 ggml_type to_ggml(CacheType type) { return type == CacheType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16; }
 
+Executor::Options executor_options(const EngineOptions &options, const Model &model) {
+  constexpr uint32_t k_default_ctx = 4096;
+  const uint32_t n_ctx =
+      options.n_ctx > 0 ? options.n_ctx : std::min(model.n_ctx_train(), k_default_ctx);
+  return {.n_ctx = n_ctx,
+          .cache_type = to_ggml(options.cache_type),
+          .n_threads = compute_threads(options.n_threads)};
+}
+
 }  // namespace patchbay

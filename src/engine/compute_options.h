@@ -4,7 +4,8 @@
 
 #include <cstdint>
 
-#include "patchbay/session.hpp"
+#include "engine/executor.h"
+#include "patchbay/engine.hpp"
 
 namespace patchbay {
 
@@ -14,5 +15,8 @@ namespace patchbay {
 [[nodiscard]] uint32_t compute_threads(uint32_t wanted);
 
 [[nodiscard]] ggml_type to_ggml(CacheType type);
+
+/// How the executor of an engine with these options computes over `model`.
+[[nodiscard]] Executor::Options executor_options(const EngineOptions &options, const Model &model);
 
 }  // namespace patchbay

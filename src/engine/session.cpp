@@ -1,53 +1,73 @@
 #include "patchbay/session.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <stdexcept>
-
-#include "engine/compute_options.h"
-#include "engine/executor.h"
-#include "engine/generation.h"
-#include "engine/sampler.h"
-#include "engine/spans.h"
+#include <utility>
 
 namespace patchbay {
 namespace {
 
-constexpr uint32_t k_default_ctx = 4096;
-
-Executor::Options executor_options(const SessionOptions &options, const HParams &hparams) {
-  const uint32_t n_ctx =
-      options.n_ctx > 0 ? options.n_ctx : std::min(hparams.n_ctx_train, k_default_ctx);
-  return {.n_cells = n_ctx,
-          .cache_type = to_ggml(options.cache_type),
-          .n_threads = compute_threads(options.n_threads)};
-}
-
-void check_adapters(const std::vector<WornAdapter> &adapters) {
-  for (const auto &[adapter, strength] : adapters) {
-    if (adapter == nullptr) throw std::invalid_argument("an adapter is null");
-    if (!std::isfinite(strength))
-      throw std::invalid_argument(fmt::format("an adapter's strength is {}", strength));
+[[noreturn]] void raise(const Error &error) {
+  switch (error.code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::context_overflow:
+      throw std::invalid_argument(error.message);
+    default:
+      throw std::runtime_error(error.message);
   }
 }
 
-void check_prompt(std::span<const int32_t> prompt, const Executor &executor) {
-  if (prompt.empty()) throw std::invalid_argument("the prompt is empty");
-  const auto n_vocab = static_cast<int32_t>(executor.model().hparams().n_vocab);
-  for (const int32_t token : prompt) {
-    if (token < 0 || token >= n_vocab) {
-      throw std::invalid_argument(
-          fmt::format("token {} is not in the vocabulary of {} tokens", token, n_vocab));
-    }
-  }
-  const uint32_t n_ctx = executor.cells().n_cells();
-  if (prompt.size() > n_ctx) {
-    throw std::invalid_argument(
-        fmt::format("the prompt has {} tokens and the context holds {}", prompt.size(), n_ctx));
-  }
+RequestHandle submit(Engine &engine, Request request) {
+  auto submitted = engine.submit(std::move(request));
+  if (const auto *error = std::get_if<Error>(&submitted)) raise(*error);
+  return std::get<RequestHandle>(std::move(submitted));
 }
+
+/// Receives the events of a request with one answer.
+class Collector {
+ public:
+  Collector(RequestHandle &handle, const TextCallback &on_text)
+      : handle_(handle), on_text_(on_text) {}
+
+  GenerateResult collect() {
+    while (auto event = handle_.next()) std::visit(*this, *event);
+    return std::move(result_);
+  }
+
+  void operator()(const TokenEvent &event) {
+    if (enough_) return;
+    result_.tokens.push_back(event.token);
+    emit(event.text);
+  }
+
+  void operator()(const LogitsEvent & /*event*/) {}
+
+  void operator()(const ChoiceEnd &event) {
+    if (enough_) return;
+    emit(event.text);
+    result_.reason = event.reason;
+  }
+
+  void operator()(const RequestEnd &event) {
+    if (event.error && !enough_) raise(*event.error);
+    if (enough_) result_.reason = StopReason::cancelled;
+    result_.n_tokens_prompt = event.usage.n_tokens_prompt;
+    result_.prompt_ms = event.usage.prompt_ms;
+    result_.decode_ms = event.usage.decode_ms;
+  }
+
+ private:
+  void emit(const std::string &text) {
+    result_.text += text;
+    if (text.empty() || !on_text_ || on_text_(text)) return;
+    enough_ = true;
+    handle_.cancel();
+  }
+
+  RequestHandle &handle_;
+  const TextCallback &on_text_;
+  GenerateResult result_;
+  bool enough_ = false;  // the caller's word; later events are not heard
+};
 
 }  // namespace
 
@@ -59,124 +79,50 @@ std::string_view to_string(StopReason reason) {
       return "stop";
     case StopReason::length:
       return "length";
-    case StopReason::context:
-      return "context";
     case StopReason::cancelled:
       return "cancelled";
   }
   return "length";
 }
 
-class Session::Impl {
- public:
-  Impl(std::shared_ptr<const Model> model, const SessionOptions &options)
-      : model_(std::move(model)),
-        n_ubatch_(std::max(1U, options.n_ubatch)),
-        executor_(model_->loaded(), executor_options(options, model_->loaded()->hparams())) {}
-
-  void add_adapters(const std::vector<WornAdapter> &adapters);
-  GenerateResult generate(const std::vector<int32_t> &prompt, const GenerateOptions &options,
-                          const TextCallback &on_text);
-  std::vector<float> logits(const std::vector<int32_t> &tokens,
-                            const std::vector<WornAdapter> &adapters);
-  [[nodiscard]] std::vector<int32_t> tokenize(std::string_view text) const;
-
- private:
-  /// Place of an adapter among the resident ones, which are told apart by content; their number if
-  /// it is not there.
-  [[nodiscard]] size_t place_of(const Adapter &adapter) const;
-  [[nodiscard]] SpanPlan plan(std::span<const int32_t> prompt,
-                              const std::vector<WornAdapter> &adapters) const;
-  [[nodiscard]] GenerationRequest request(const std::vector<int32_t> &prompt,
-                                          std::vector<AdapterSpan> spans) const {
-    return {.prompt = prompt, .spans = std::move(spans), .n_ubatch = n_ubatch_};
-  }
-
-  std::shared_ptr<const Model> model_;
-  uint32_t n_ubatch_;
-  Executor executor_;
-};
-
-size_t Session::Impl::place_of(const Adapter &adapter) const {
-  const auto &resident = executor_.adapters();
-  const auto same = [&](const auto &other) { return other->digest == adapter.digest; };
-  return static_cast<size_t>(std::ranges::find_if(resident, same) - resident.begin());
-}
-
-void Session::Impl::add_adapters(const std::vector<WornAdapter> &adapters) {
-  check_adapters(adapters);
-  auto resident = executor_.adapters();
-  for (const auto &[adapter, strength] : adapters) {
-    const auto same = [&](const auto &other) { return other->digest == adapter->digest; };
-    if (std::ranges::none_of(resident, same)) resident.push_back(adapter);
-  }
-  if (resident.size() != executor_.adapters().size()) executor_.set_adapters(std::move(resident));
-}
-
-SpanPlan Session::Impl::plan(std::span<const int32_t> prompt,
-                             const std::vector<WornAdapter> &adapters) const {
-  std::vector<RequestedAdapter> requested;
-  for (const auto &[adapter, strength] : adapters) {
-    requested.push_back(
-        {{static_cast<int32_t>(place_of(*adapter)), strength}, adapter->invocation_tokens});
-  }
-  return plan_spans(prompt, requested);
-}
-
-GenerateResult Session::Impl::generate(const std::vector<int32_t> &prompt,
-                                       const GenerateOptions &options,
-                                       const TextCallback &on_text) {
-  check_prompt(prompt, executor_);
-  if (auto checked = check_sampling(options.sampling, static_cast<int32_t>(model_->n_vocab()));
-      !checked) {
-    throw std::invalid_argument(checked.error().message);
-  }
-  add_adapters(options.adapters);
-  SpanPlan spans = plan(prompt, options.adapters);
-  executor_.release(0);
-  GenerateResult result =
-      patchbay::generate(executor_, request(prompt, std::move(spans.spans)), options, on_text);
-  result.active_from = std::move(spans.active_from);
-  return result;
-}
-
-std::vector<float> Session::Impl::logits(const std::vector<int32_t> &tokens,
-                                         const std::vector<WornAdapter> &adapters) {
-  check_prompt(tokens, executor_);
-  add_adapters(adapters);
-  executor_.release(0);
-  return prefill(executor_, request(tokens, plan(tokens, adapters).spans), true);
-}
-
-std::vector<int32_t> Session::Impl::tokenize(std::string_view text) const {
-  if (!model_->has_tokenizer())
-    throw std::invalid_argument("the model has no tokenizer: give token ids");
-  return model_->tokenize(text);
-}
-
-Session::Session(std::shared_ptr<const Model> model, const SessionOptions &options)
-    : impl_(std::make_unique<Impl>(std::move(model), options)) {}
-Session::Session(Session &&) noexcept = default;
-Session &Session::operator=(Session &&) noexcept = default;
-Session::~Session() = default;
-
-void Session::add_adapter(std::shared_ptr<const Adapter> adapter) {
-  impl_->add_adapters({{std::move(adapter), 1}});
-}
+Session::Session(std::shared_ptr<const Model> model, const EngineOptions &options)
+    : model_(std::move(model)), engine_(std::make_unique<Engine>(model_, options)) {}
 
 GenerateResult Session::generate(std::string_view prompt, const GenerateOptions &options,
                                  const TextCallback &on_text) {
-  return impl_->generate(impl_->tokenize(prompt), options, on_text);
+  if (!model_->has_tokenizer())
+    throw std::invalid_argument("the model has no tokenizer: give token ids");
+  return generate(model_->tokenize(prompt), options, on_text);
 }
 
 GenerateResult Session::generate(const std::vector<int32_t> &prompt, const GenerateOptions &options,
                                  const TextCallback &on_text) {
-  return impl_->generate(prompt, options, on_text);
+  auto [spans, active_from] = plan_spans(prompt, options.adapters);
+  RequestHandle handle = submit(*engine_, {.prompt = prompt,
+                                           .spans = std::move(spans),
+                                           .sampling = options.sampling,
+                                           .n_predict = options.n_predict,
+                                           .stop = options.stop,
+                                           .ignore_eos = options.ignore_eos});
+  GenerateResult result = Collector(handle, on_text).collect();
+  result.active_from = std::move(active_from);
+  return result;
 }
 
 std::vector<float> Session::logits(const std::vector<int32_t> &tokens,
                                    const std::vector<WornAdapter> &adapters) {
-  return impl_->logits(tokens, adapters);
+  RequestHandle handle = submit(*engine_, {.prompt = tokens,
+                                           .spans = plan_spans(tokens, adapters).spans,
+                                           .n_predict = 0,
+                                           .prompt_logits = true});
+  std::vector<float> logits;
+  while (auto event = handle.next()) {
+    if (const auto *part = std::get_if<LogitsEvent>(&*event))
+      logits.insert(logits.end(), part->logits.begin(), part->logits.end());
+    if (const auto *end = std::get_if<RequestEnd>(&*event); end != nullptr && end->error)
+      raise(*end->error);
+  }
+  return logits;
 }
 
 }  // namespace patchbay

@@ -3,7 +3,24 @@
 #include <algorithm>
 #include <set>
 
+#include "lora/adapter.h"
+#include "patchbay/request.hpp"
+
 namespace patchbay {
+namespace {
+
+/// First token that wears the adapter, -1: none does.
+int32_t start_of(const std::vector<int32_t> &prompt, const WornAdapter &worn) {
+  if (worn.adapter == nullptr || worn.strength == 0) return -1;
+  const auto &invocation = worn.adapter->invocation_tokens;
+  return invocation.empty() ? 0 : find_last(prompt, invocation);
+}
+
+bool is_ordinary(const WornAdapter &worn) {
+  return worn.adapter != nullptr && worn.adapter->invocation_tokens.empty();
+}
+
+}  // namespace
 
 int32_t find_last(std::span<const int32_t> tokens, std::span<const int32_t> needle) {
   if (needle.empty()) return -1;
@@ -11,25 +28,21 @@ int32_t find_last(std::span<const int32_t> tokens, std::span<const int32_t> need
   return found.empty() ? -1 : static_cast<int32_t>(found.begin() - tokens.begin());
 }
 
-SpanPlan plan_spans(std::span<const int32_t> prompt, std::span<const RequestedAdapter> adapters) {
-  SpanPlan plan;
+PlannedSpans plan_spans(const std::vector<int32_t> &prompt,
+                        const std::vector<WornAdapter> &adapters) {
+  PlannedSpans plan;
   std::set<int32_t> starts{0};
-  for (const auto &adapter : adapters) {
-    const bool invoked = !adapter.invocation_tokens.empty();
-    const int32_t start = adapter.worn.strength == 0 ? -1
-                          : invoked                  ? find_last(prompt, adapter.invocation_tokens)
-                                                     : 0;
-    plan.active_from.push_back(start);
-    if (start > 0) starts.insert(start);
+  for (const auto &worn : adapters) {
+    plan.active_from.push_back(start_of(prompt, worn));
+    if (plan.active_from.back() > 0) starts.insert(plan.active_from.back());
   }
   for (const int32_t start : starts) {
-    std::vector<Worn> worn;
+    RequestSpan span{.first = start};
     for (size_t i = 0; i < adapters.size(); ++i) {
-      const bool rules = adapters[i].invocation_tokens.empty() ? plan.active_from[i] == 0
-                                                               : plan.active_from[i] == start;
-      if (rules) worn.push_back(adapters[i].worn);
+      const int32_t from = plan.active_from[i];
+      if (is_ordinary(adapters[i]) ? from == 0 : from == start) span.adapters.push_back(adapters[i]);
     }
-    plan.spans.push_back({start, canonical(worn)});
+    plan.spans.push_back(std::move(span));
   }
   return plan;
 }

@@ -21,21 +21,22 @@ struct StepRow {
 
 /// What one step computes, as a plain value: nothing of it is visible until it has been computed.
 struct StepPlan {
-  std::vector<StepRow> rows;     ///< a sequence's tokens in order of position
-  std::vector<AdapterSet> sets;  ///< canonical
+  std::vector<StepRow> rows;     ///< ordered so that rows that wear the same are neighbours
+  std::vector<AdapterSet> sets;  ///< canonical, each once
 };
 
 /// A part of a sequence that one step computes.
 struct Chunk {
   int32_t seq_id = 0;
+  std::span<const int32_t> tokens;     ///< all known ones, from position 0 on
+  std::span<const AdapterSpan> spans;  ///< at least one
   size_t first = 0;
   size_t n_tokens = 0;
   bool all_logits = false;  ///< else only those of the sequence's last token, if it is in the chunk
 };
 
-/// The step for a chunk of `tokens`, a sequence from position 0 on, each token with the set of the
-/// span it lies in.
-[[nodiscard]] StepPlan plan_chunk(std::span<const int32_t> tokens, const Chunk &chunk,
-                                  std::span<const AdapterSpan> spans);
+/// The step for some chunks: each token with the set of the span it lies in, rows of the base
+/// first, the rows of a sequence that wear the same in order of position.
+[[nodiscard]] StepPlan plan_step(std::span<const Chunk> chunks);
 
 }  // namespace patchbay

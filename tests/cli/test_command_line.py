@@ -145,7 +145,7 @@ def test_sampled_answer_is_the_same_streamed_or_not(model):
 def test_prompt_may_fill_the_context_but_not_exceed_it(model):
     for n_prompt in (N_CTX - 1, N_CTX):
         answer = run_json(model, "--tokens", ",".join(["0"] * n_prompt), "-n", -1)
-        assert (answer["stop_reason"], answer["n_tokens_out"]) == ("context", N_CTX - n_prompt + 1)
+        assert (answer["stop_reason"], answer["n_tokens_out"]) == ("length", N_CTX - n_prompt + 1)
     told = refusal(run(model, "--tokens", ",".join(["0"] * (N_CTX + 1))), USAGE)
     assert f"{N_CTX + 1} tokens" in told and f"context holds {N_CTX}" in told
 
@@ -154,7 +154,7 @@ def test_stated_context_is_a_limit_up_to_that_of_the_model(model):
     assert run_json(model, "-p", "a", "-c", 4)["n_tokens_out"] == 4
     for n_ctx in (N_CTX + 1, 1 << 26):
         answer = run_json(model, "-p", "a", "-c", n_ctx, "-n", -1, "--ignore-eos")
-        assert (answer["stop_reason"], answer["n_tokens_out"]) == ("context", N_CTX)
+        assert (answer["stop_reason"], answer["n_tokens_out"]) == ("length", N_CTX)
 
 
 # Adapters

@@ -1,21 +1,41 @@
 #include "engine/spans.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include "lora/adapter.h"
+#include "patchbay/request.hpp"
 
 namespace patchbay {
 namespace {
 
 using testing::ElementsAre;
 
-RequestedAdapter ordinary(int32_t i, float strength = 1) { return {{i, strength}, {}}; }
-
-RequestedAdapter invoked(int32_t i, const std::vector<int32_t> &tokens, float strength = 1) {
-  return {{i, strength}, tokens};
+WornAdapter ordinary(const std::string &name, float strength = 1) {
+  auto adapter = std::make_shared<Adapter>();
+  adapter->name = name;
+  return {std::move(adapter), strength};
 }
 
-std::vector<int32_t> firsts(const SpanPlan &plan) {
+WornAdapter invoked(const std::string &name, const std::vector<int32_t> &tokens,
+                    float strength = 1) {
+  auto adapter = std::make_shared<Adapter>();
+  adapter->name = name;
+  adapter->invocation_tokens = tokens;
+  return {std::move(adapter), strength};
+}
+
+std::vector<int32_t> firsts(const PlannedSpans &plan) {
   std::vector<int32_t> all;
   for (const auto &span : plan.spans) all.push_back(span.first);
+  return all;
+}
+
+/// "name:strength" of each adapter of a span.
+std::vector<std::string> worn(const RequestSpan &span) {
+  std::vector<std::string> all;
+  for (const auto &[adapter, strength] : span.adapters)
+    all.push_back(fmt::format("{}:{}", adapter->name, strength));
   return all;
 }
 
@@ -33,52 +53,52 @@ TEST(FindLast, FindsTheLastOccurrenceAlsoWhereCopiesOverlap) {
 }
 
 TEST(PlanSpans, OrdinaryAdaptersRuleTheWholeRequest) {
-  const auto plan = plan_spans(k_prompt, std::vector{ordinary(1, 0.5F), ordinary(0)});
+  const auto plan = plan_spans(k_prompt, {ordinary("b", 0.5F), ordinary("a")});
   EXPECT_THAT(firsts(plan), ElementsAre(0));
-  EXPECT_THAT(plan.spans[0].set, ElementsAre(Worn{0, 1}, Worn{1, 0.5F}));
+  EXPECT_THAT(worn(plan.spans[0]), ElementsAre("b:0.5", "a:1"));
   EXPECT_THAT(plan.active_from, ElementsAre(0, 0));
 }
 
 TEST(PlanSpans, WithoutAdaptersThereIsOneSpanOfTheBase) {
   const auto plan = plan_spans(k_prompt, {});
   EXPECT_THAT(firsts(plan), ElementsAre(0));
-  EXPECT_TRUE(plan.spans[0].set.empty());
+  EXPECT_TRUE(plan.spans[0].adapters.empty());
 }
 
 TEST(PlanSpans, AnInvokedAdapterRulesFromTheStartOfTheLastOccurrence) {
-  const auto plan = plan_spans(k_prompt, std::vector{invoked(0, k_one_two), ordinary(1)});
+  const auto plan = plan_spans(k_prompt, {invoked("a", k_one_two), ordinary("b")});
   EXPECT_THAT(firsts(plan), ElementsAre(0, 4));
-  EXPECT_THAT(plan.spans[0].set, ElementsAre(Worn{1, 1}));
-  EXPECT_THAT(plan.spans[1].set, ElementsAre(Worn{0, 1}, Worn{1, 1}));
+  EXPECT_THAT(worn(plan.spans[0]), ElementsAre("b:1"));
+  EXPECT_THAT(worn(plan.spans[1]), ElementsAre("a:1", "b:1"));
   EXPECT_THAT(plan.active_from, ElementsAre(4, 0));
 }
 
 TEST(PlanSpans, OfSeveralInvokedAdaptersEachRulesUpToTheNext) {
-  const auto plan = plan_spans(k_prompt, std::vector{invoked(0, k_one_two), invoked(1, k_three)});
+  const auto plan = plan_spans(k_prompt, {invoked("a", k_one_two), invoked("b", k_three)});
   EXPECT_THAT(firsts(plan), ElementsAre(0, 4, 6));
-  EXPECT_THAT(plan.spans[1].set, ElementsAre(Worn{0, 1}));
-  EXPECT_THAT(plan.spans[2].set, ElementsAre(Worn{1, 1}));
+  EXPECT_THAT(worn(plan.spans[1]), ElementsAre("a:1"));
+  EXPECT_THAT(worn(plan.spans[2]), ElementsAre("b:1"));
 }
 
 TEST(PlanSpans, InvokedAdaptersWithTheSameStartRuleTogether) {
-  const auto plan = plan_spans(k_prompt, std::vector{invoked(0, k_three), invoked(1, k_three, -2)});
+  const auto plan = plan_spans(k_prompt, {invoked("a", k_three), invoked("b", k_three, -2)});
   EXPECT_THAT(firsts(plan), ElementsAre(0, 6));
-  EXPECT_THAT(plan.spans[1].set, ElementsAre(Worn{0, 1}, Worn{1, -2}));
+  EXPECT_THAT(worn(plan.spans[1]), ElementsAre("a:1", "b:-2"));
 }
 
 TEST(PlanSpans, AnAdapterInvokedAtTheVeryStartLeavesNoBaseSpan) {
   const std::vector<int32_t> nine{9};
-  const auto plan = plan_spans(k_prompt, std::vector{invoked(0, nine)});
+  const auto plan = plan_spans(k_prompt, {invoked("a", nine)});
   EXPECT_THAT(firsts(plan), ElementsAre(0));
-  EXPECT_THAT(plan.spans[0].set, ElementsAre(Worn{0, 1}));
+  EXPECT_THAT(worn(plan.spans[0]), ElementsAre("a:1"));
 }
 
 TEST(PlanSpans, WhatIsNotInvokedOrHasNoStrengthActsNowhere) {
   const std::vector<int32_t> absent{4, 4};
   const auto plan =
-      plan_spans(k_prompt, std::vector{invoked(0, absent), ordinary(1, 0), invoked(2, k_three, 0)});
+      plan_spans(k_prompt, {invoked("a", absent), ordinary("b", 0), invoked("c", k_three, 0)});
   EXPECT_THAT(firsts(plan), ElementsAre(0));
-  EXPECT_TRUE(plan.spans[0].set.empty());
+  EXPECT_TRUE(plan.spans[0].adapters.empty());
   EXPECT_THAT(plan.active_from, ElementsAre(-1, -1, -1));
 }
 

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "patchbay/model.hpp"
+#include "patchbay/request.hpp"
+
+namespace patchbay {
+
+enum class CacheType { f16, f32 };
+
+struct EngineOptions {
+  uint32_t n_ctx = 0;  ///< tokens that the KV cache holds for all sequences; 0: the model's context,
+                       ///< at most 4096
+  uint32_t n_ubatch = 256;  ///< tokens per step at most
+  /// Part of n_ubatch that prompts may take in a step in which other sequences decode, in (0, 1]:
+  /// bounds how long a long prompt keeps others waiting for their next token.
+  float prefill_share = 0.5F;
+  uint32_t n_seqs_max = 64;    ///< answers in the making at once
+  uint32_t n_queue_max = 256;  ///< requests that wait; more are refused
+  uint32_t n_threads = 0;      ///< of computation; 0: one per core
+  CacheType cache_type = CacheType::f16;
+};
+
+/// Numbers of one moment, for metrics and tests.
+struct EngineStats {
+  struct Tenant {
+    uint32_t n_queued = 0;
+    uint32_t n_running = 0;
+  };
+
+  uint32_t n_queued = 0;   ///< requests, and answers that gave their memory up
+  uint32_t n_running = 0;  ///< answers in the making
+  uint32_t n_kv_tokens = 0;       ///< capacity of the KV cache
+  uint32_t n_kv_tokens_used = 0;  ///< in whole blocks
+  uint32_t n_adapters = 0;        ///< resident
+  size_t adapter_bytes = 0;
+  uint64_t n_steps = 0;
+  uint64_t n_graphs_built = 0;  ///< steps that could not run the graph of an earlier one
+  uint64_t n_tokens_computed = 0;
+  uint64_t n_tokens_out = 0;
+  uint64_t n_preemptions = 0;
+  uint64_t n_requests_done = 0;
+  uint64_t n_requests_failed = 0;  ///< cancelled ones not included
+  uint64_t n_requests_cancelled = 0;
+  double step_ms = 0;  ///< of the last step
+  std::map<std::string, Tenant> tenants{};
+};
+
+class EventQueue;
+class Inbox;
+
+/// The caller's end of a request. When it goes, the request is cancelled. One thread at a time.
+class RequestHandle {
+ public:
+  RequestHandle(std::shared_ptr<EventQueue> events, std::shared_ptr<Inbox> inbox);
+  RequestHandle(RequestHandle &&) noexcept;
+  RequestHandle &operator=(RequestHandle &&) noexcept;
+  ~RequestHandle();
+
+  /// Waits for the next event; none after the RequestEnd.
+  [[nodiscard]] std::optional<Event> next();
+  /// The next event if it is there already.
+  [[nodiscard]] std::optional<Event> try_next();
+  /// Ends the request: its memory is free within one step. Events end with a RequestEnd of code
+  /// cancelled. Any thread.
+  void cancel();
+
+ private:
+  std::shared_ptr<EventQueue> events_;
+  std::shared_ptr<Inbox> inbox_;
+};
+
+/// Generates for many requests at once over one model, each token wearing its own adapters. One
+/// thread of the engine's own computes; every function may be called from any thread.
+class Engine {
+ public:
+  /// Throws LoadError (memory cannot be had) and std::invalid_argument (options out of range).
+  explicit Engine(std::shared_ptr<const Model> model, const EngineOptions &options = {});
+  /// Ends all requests with code cancelled.
+  ~Engine();
+  Engine(const Engine &) = delete;
+  Engine &operator=(const Engine &) = delete;
+
+  /// Checks a request and queues it. Refused at once: invalid_argument (what is wrong with it),
+  /// context_overflow (the prompt is longer than the context), unavailable (the queue is full).
+  /// Adapters of another model end it later with invalid_argument.
+  [[nodiscard]] std::variant<RequestHandle, Error> submit(Request request);
+
+  [[nodiscard]] EngineStats stats() const;
+  /// Tokens that one sequence may have at most, prompt included.
+  [[nodiscard]] uint32_t n_ctx() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace patchbay

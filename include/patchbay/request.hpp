@@ -1,0 +1,115 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "patchbay/error.hpp"
+#include "patchbay/sampling.hpp"
+
+namespace patchbay {
+
+struct Adapter;
+
+/// An adapter and how strongly it acts: 1 as trained, 0 not at all; negative and above 1 are legal.
+struct WornAdapter {
+  std::shared_ptr<const Adapter> adapter{};
+  float strength = 1;
+};
+
+/// Tokens from `first` on, up to the next span's first, wear these adapters; the last span also
+/// rules all tokens that are generated.
+struct RequestSpan {
+  int32_t first = 0;
+  std::vector<WornAdapter> adapters{};
+};
+
+/// One request to the engine, all of it by value.
+struct Request {
+  std::vector<int32_t> prompt{};
+  std::vector<RequestSpan> spans{};  ///< rising from 0 on; empty: the base alone; see plan_spans()
+  SamplingParams sampling{};         ///< choice i draws with seed + i
+  int32_t n_predict = 128;           ///< tokens at most, per choice; -1: until the context is full
+  uint32_t n_choices = 1;            ///< answers; they share the prompt's computation and memory
+  std::vector<std::string> stop{};   ///< an answer ends before the first; never part of it
+  bool ignore_eos = false;           ///< end-of-generation tokens are never drawn
+  std::optional<uint32_t> n_logprobs{};  ///< with every token its log-probability and those of the
+                                         ///< n best; none: not computed
+  bool prompt_logits = false;            ///< LogitsEvents for all of the prompt
+
+  int32_t priority = 0;  ///< higher is admitted first; equal ones in order of arrival
+  std::string tenant{};  ///< on whose behalf; counted in EngineStats
+  /// When it has to be done; later it ends with deadline_exceeded.
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
+
+  /// Called after events have come into an empty queue, on a thread that the engine keeps for such
+  /// calls: a slow one delays other requests' calls but no computation. Must not throw.
+  std::function<void()> on_events{};
+};
+
+/// The spans of a request that wears `adapters`. Ordinary adapters rule all of it. An aLoRA (arXiv
+/// 2504.12397) rules from the start of the last occurrence of its invocation tokens in the prompt,
+/// those included, up to the start of the next aLoRA; one that is not invoked acts nowhere.
+struct PlannedSpans {
+  std::vector<RequestSpan> spans{};
+  std::vector<int32_t> active_from{};  ///< per adapter: first token that wears it, -1: none does
+};
+[[nodiscard]] PlannedSpans plan_spans(const std::vector<int32_t> &prompt,
+                                      const std::vector<WornAdapter> &adapters);
+
+/// Why an answer ended. The full context counts as length.
+enum class StopReason { eos, stop, length, cancelled };
+
+[[nodiscard]] std::string_view to_string(StopReason reason);
+
+struct TokenLogprob {
+  int32_t token = 0;
+  float logprob = 0;  ///< natural logarithm, of the model's own distribution: never above 0
+};
+
+/// One token of an answer.
+struct TokenEvent {
+  uint32_t i_choice = 0;
+  int32_t token = 0;
+  std::string text{};               ///< what is certain to be emitted so far, whole characters
+  float logprob = 0;                ///< with Request::n_logprobs
+  std::vector<TokenLogprob> top{};  ///< the best first
+};
+
+/// Logits of prompt tokens from `first` on: F32 [n_vocab, n_tokens] in ggml order.
+struct LogitsEvent {
+  int32_t first = 0;
+  std::vector<float> logits{};
+};
+
+/// The end of one answer.
+struct ChoiceEnd {
+  uint32_t i_choice = 0;
+  StopReason reason = StopReason::length;
+  std::string text{};  ///< what was held back and turned out to belong to the answer
+};
+
+struct Usage {
+  uint32_t n_tokens_prompt = 0;
+  uint32_t n_tokens_out = 0;   ///< of all choices, ending tokens included
+  uint32_t n_preemptions = 0;  ///< times that memory had to be given up and was computed again
+  double queue_ms = 0;         ///< until admission
+  double prompt_ms = 0;        ///< from admission to the prompt's last logits
+  double decode_ms = 0;        ///< from there to the end
+};
+
+/// The last event of every request.
+struct RequestEnd {
+  Usage usage{};
+  std::optional<Error> error{};  ///< why there is no full answer
+};
+
+using Event = std::variant<TokenEvent, LogitsEvent, ChoiceEnd, RequestEnd>;
+
+}  // namespace patchbay

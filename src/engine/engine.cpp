@@ -1,0 +1,166 @@
+#include "patchbay/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "base/log.h"
+#include "engine/compute_options.h"
+#include "engine/engine_core.h"
+#include "engine/event_queue.h"
+#include "engine/inbox.h"
+#include "engine/notifier.h"
+#include "engine/request_checks.h"
+
+namespace patchbay {
+namespace {
+
+void check(const EngineOptions &options) {
+  const auto refuse = [](const char *field, const std::string &wanted, auto found) {
+    throw std::invalid_argument(fmt::format("{} must be {}, found {}", field, wanted, found));
+  };
+  if (options.n_ubatch < 1) refuse("n_ubatch", "at least 1", options.n_ubatch);
+  if (options.n_seqs_max < 1) refuse("n_seqs_max", "at least 1", options.n_seqs_max);
+  if (options.n_queue_max < 1) refuse("n_queue_max", "at least 1", options.n_queue_max);
+  if (!(options.prefill_share > 0 && options.prefill_share <= 1))
+    refuse("prefill_share", "above 0 and at most 1", options.prefill_share);
+}
+
+EngineCore::Limits limits_of(const EngineOptions &options) {
+  const float n_prefill = options.prefill_share * static_cast<float>(options.n_ubatch);
+  return {.n_ubatch = options.n_ubatch,
+          .n_prefill_beside = std::max(1U, static_cast<uint32_t>(n_prefill)),
+          .n_seqs_max = std::min(options.n_seqs_max, options.n_ubatch)};
+}
+
+}  // namespace
+
+class Engine::Impl {
+ public:
+  Impl(std::shared_ptr<const Model> model, const EngineOptions &options)
+      : model_(std::move(model)),
+        limits_(limits_of(options)),
+        inbox_(std::make_shared<Inbox>(options.n_queue_max)),
+        core_(std::make_unique<Executor>(model_->loaded(), executor_options(options, *model_)),
+              limits_,
+              {.notify = [this](const auto &events) { notifier_.post(events); },
+               .left_queue = [this] { inbox_->left_queue(); }}),
+        n_ctx_(core_.executor().n_ctx()),
+        stats_(core_.stats()),
+        thread_([this] { run(); }) {}
+
+  ~Impl() {
+    inbox_->close();
+    thread_.join();
+  }
+  Impl(const Impl &) = delete;
+  Impl &operator=(const Impl &) = delete;
+
+  std::variant<RequestHandle, Error> submit(Request request);
+
+  [[nodiscard]] EngineStats stats() const {
+    const std::lock_guard lock(stats_mutex_);
+    return stats_;
+  }
+  [[nodiscard]] uint32_t n_ctx() const { return n_ctx_; }
+
+ private:
+  void run();
+  void step();
+
+  std::shared_ptr<const Model> model_;
+  EngineCore::Limits limits_;
+  std::shared_ptr<Inbox> inbox_;
+  Notifier notifier_;
+  EngineCore core_;  // the engine thread's, once that runs
+  uint32_t n_ctx_;
+  mutable std::mutex stats_mutex_;
+  EngineStats stats_;
+  bool idle_ = true;    // the engine thread's
+  std::thread thread_;  // last: it uses the others
+};
+
+std::variant<RequestHandle, Error> Engine::Impl::submit(Request request) {
+  const RequestBounds bounds{
+      .n_vocab = model_->n_vocab(), .n_ctx = n_ctx_, .n_seqs_max = limits_.n_seqs_max};
+  if (auto checked = check_request(request, bounds); !checked) return checked.error();
+  auto events = std::make_shared<EventQueue>(std::move(request.on_events));
+  auto job = std::make_shared<Job>();
+  job->request = std::move(request);
+  job->events = events;
+  switch (inbox_->put(std::move(job))) {
+    case Inbox::Put::full:
+      return Error{ErrorCode::unavailable, "the queue is full: try again later"};
+    case Inbox::Put::closed:
+      return Error{ErrorCode::unavailable, "the engine is shutting down"};
+    case Inbox::Put::taken:
+      break;
+  }
+  return RequestHandle(std::move(events), inbox_);
+}
+
+void Engine::Impl::run() {
+  while (!inbox_->closed()) {
+    try {
+      step();
+    } catch (const std::exception &error) {
+      // Out of memory, most likely; what was in the making cannot be trusted any more.
+      log().error("the engine gives up all requests: {}", error.what());
+      core_.end_all({ErrorCode::internal, error.what()});
+    }
+  }
+  for (auto &job : inbox_->take(false)) core_.enqueue(std::move(job));
+  core_.end_all({ErrorCode::cancelled, "the engine is shutting down"});
+}
+
+void Engine::Impl::step() {
+  for (auto &job : inbox_->take(/*wait=*/idle_)) core_.enqueue(std::move(job));
+  idle_ = !core_.step();
+  auto stats = core_.stats();
+  const std::lock_guard lock(stats_mutex_);
+  stats_ = std::move(stats);
+}
+
+RequestHandle::RequestHandle(std::shared_ptr<EventQueue> events, std::shared_ptr<Inbox> inbox)
+    : events_(std::move(events)), inbox_(std::move(inbox)) {}
+RequestHandle::RequestHandle(RequestHandle &&) noexcept = default;
+
+RequestHandle &RequestHandle::operator=(RequestHandle &&other) noexcept {
+  if (this != &other) {
+    cancel();
+    events_ = std::move(other.events_);
+    inbox_ = std::move(other.inbox_);
+  }
+  return *this;
+}
+
+RequestHandle::~RequestHandle() { cancel(); }
+
+std::optional<Event> RequestHandle::next() { return events_->next(); }
+
+std::optional<Event> RequestHandle::try_next() { return events_->try_next(); }
+
+void RequestHandle::cancel() {
+  if (events_ == nullptr) return;  // moved from
+  events_->cancel();
+  inbox_->wake();
+}
+
+Engine::Engine(std::shared_ptr<const Model> model, const EngineOptions &options) {
+  check(options);
+  impl_ = std::make_unique<Impl>(std::move(model), options);
+}
+Engine::~Engine() = default;
+
+std::variant<RequestHandle, Error> Engine::submit(Request request) {
+  return impl_->submit(std::move(request));
+}
+
+EngineStats Engine::stats() const { return impl_->stats(); }
+
+uint32_t Engine::n_ctx() const { return impl_->n_ctx(); }
+
+}  // namespace patchbay

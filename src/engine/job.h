@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/event_queue.h"
+#include "engine/spans.h"
+#include "patchbay/request.hpp"
+
+namespace patchbay {
+
+using Clock = std::chrono::steady_clock;
+
+/// A request on its way through the engine: what was asked, and what all its answers share. Engine
+/// thread, once submitted.
+struct Job {
+  Request request;
+  std::shared_ptr<EventQueue> events;
+  Clock::time_point submitted = Clock::now();
+  uint64_t arrival = 0;  ///< order of submission
+
+  // From admission on.
+  Clock::time_point admitted;
+  Clock::time_point prompt_done;   ///< when the prompt's last logits were there
+  std::vector<AdapterSpan> spans;  ///< of resident adapters
+  bool forked = false;             ///< every choice has its own sequence
+  std::vector<int32_t> spare_seats;  ///< kept for the choices that are still to come
+  uint32_t n_open = 0;             ///< choices that have not ended
+  Usage usage;
+  bool ended = false;  ///< its RequestEnd was sent
+};
+
+}  // namespace patchbay

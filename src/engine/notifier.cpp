@@ -1,0 +1,38 @@
+#include "engine/notifier.h"
+
+#include <utility>
+
+namespace patchbay {
+
+Notifier::Notifier() : thread_([this] { run(); }) {}
+
+Notifier::~Notifier() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Notifier::post(std::shared_ptr<const EventQueue> queue) {
+  {
+    const std::lock_guard lock(mutex_);
+    due_.push_back(std::move(queue));
+  }
+  changed_.notify_one();
+}
+
+void Notifier::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return closing_ || !due_.empty(); });
+    if (due_.empty()) return;
+    const auto due = std::exchange(due_, {});
+    lock.unlock();
+    for (const auto &queue : due) queue->notify();
+    lock.lock();
+  }
+}
+
+}  // namespace patchbay

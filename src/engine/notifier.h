@@ -1,0 +1,35 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/event_queue.h"
+
+namespace patchbay {
+
+/// Calls callers' on_events() on a thread of its own, so that none of them can block the engine.
+class Notifier {
+ public:
+  Notifier();
+  /// Makes the calls that are still due, then ends.
+  ~Notifier();
+  Notifier(const Notifier &) = delete;
+  Notifier &operator=(const Notifier &) = delete;
+
+  /// Any thread; returns at once.
+  void post(std::shared_ptr<const EventQueue> queue);
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<const EventQueue>> due_;
+  bool closing_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace patchbay

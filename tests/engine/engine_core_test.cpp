@@ -1,0 +1,233 @@
+#include "engine/engine_core.h"
+
+#include <gmock/gmock.h>
+
+#include <list>
+
+#include "engine/core_support.h"
+#include "lora/random_adapter.h"
+
+namespace patchbay {
+namespace {
+
+using testing::SizeIs;
+
+class EngineCoreTest : public testing::Test {
+ protected:
+  EngineCoreTest() : model_(load_tiny(tiny_llama(), dir_)) {}
+
+  /// Submits in order of calls.
+  Running &submit(EngineCore &core, Request request) {
+    Running &running = running_.emplace_back(std::move(request));
+    running.job->arrival = running_.size();
+    core.enqueue(running.job);
+    return running;
+  }
+
+  static Request greedy(std::vector<int32_t> prompt, int32_t n_predict) {
+    return {.prompt = std::move(prompt), .sampling = {.temperature = 0}, .n_predict = n_predict};
+  }
+
+  static void run(EngineCore &core) {
+    while (core.step()) {
+    }
+  }
+
+  TempDir dir_;
+  std::shared_ptr<const LoadedModel> model_;
+  std::list<Running> running_;
+  const std::vector<int32_t> prompt_{3, 9, 27, 1, 9};
+};
+
+TEST_F(EngineCoreTest, ARequestEndsWithItsUsage) {
+  const auto core = make_core(model_);
+  Running &running = submit(*core, greedy(prompt_, 4));
+  run(*core);
+  running.drain();
+  ASSERT_TRUE(running.end);
+  EXPECT_FALSE(running.end->error);
+  EXPECT_THAT(running.choices[0].tokens, SizeIs(4));
+  EXPECT_EQ(running.choices[0].reason, StopReason::length);
+  EXPECT_EQ(running.end->usage.n_tokens_prompt, 5U);
+  EXPECT_EQ(running.end->usage.n_tokens_out, 4U);
+  EXPECT_EQ(core->stats().n_requests_done, 1U);
+  EXPECT_EQ(core->stats().n_kv_tokens_used, 0U);
+}
+
+TEST_F(EngineCoreTest, ALongPromptLetsOthersHaveTheirTokenInEveryStep) {
+  const auto core =
+      make_core(model_, {.limits = {.n_ubatch = 16, .n_prefill_beside = 4, .n_seqs_max = 4}});
+  Running &short_one = submit(*core, greedy({1, 2}, 20));
+  core->step();
+  Running &long_one = submit(*core, greedy(std::vector<int32_t>(40, 7), 1));
+  for (size_t n_tokens = 2; n_tokens <= 10; ++n_tokens) {
+    core->step();
+    short_one.drain();
+    EXPECT_THAT(short_one.choices[0].tokens, SizeIs(n_tokens));
+    long_one.drain();
+    EXPECT_THAT(long_one.choices[0].tokens, SizeIs(0));
+  }
+  run(*core);
+  long_one.drain();
+  EXPECT_THAT(long_one.choices[0].tokens, SizeIs(1));
+}
+
+TEST_F(EngineCoreTest, ChoicesShareThePromptAndDrawForThemselves) {
+  const auto core = make_core(model_);
+  Request request = greedy(prompt_, 6);
+  request.n_choices = 3;
+  request.sampling = {.temperature = 1.5F, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 7};
+  Running &running = submit(*core, request);
+  core->step();
+  EXPECT_EQ(core->stats().n_tokens_computed, prompt_.size());
+  run(*core);
+  running.drain();
+  EXPECT_EQ(core->stats().n_tokens_computed, prompt_.size() + 3 * 5);
+  EXPECT_NE(running.choices[0].tokens, running.choices[1].tokens);
+  EXPECT_NE(running.choices[1].tokens, running.choices[2].tokens);
+  for (uint32_t i = 0; i < 3; ++i) {
+    Request alone = request;
+    alone.n_choices = 1;
+    alone.sampling.seed += i;
+    EXPECT_EQ(run_cold(model_, alone).choices[0], running.choices[i]) << i;
+  }
+}
+
+TEST_F(EngineCoreTest, WithoutRoomTheYoungestWaitsAndLosesNothing) {
+  const auto core = make_core(model_, {.n_ctx = 24, .n_block_tokens = 4});
+  Running &older = submit(*core, greedy(prompt_, 12));
+  Running &younger = submit(*core, greedy({8, 8, 2}, 12));
+  run(*core);
+  for (Running *running : {&older, &younger}) {
+    running->drain();
+    EXPECT_FALSE(running->end->error);
+    EXPECT_EQ(running->choices, run_cold(model_, running->job->request).choices);
+  }
+  EXPECT_EQ(older.end->usage.n_preemptions, 0U);
+  EXPECT_GT(younger.end->usage.n_preemptions, 0U);
+}
+
+TEST_F(EngineCoreTest, TheContextLimitEndsOneRequestAndNoOther) {
+  const auto core = make_core(model_, {.n_ctx = 16, .n_block_tokens = 4});
+  Running &endless = submit(*core, greedy(prompt_, -1));
+  Running &other = submit(*core, greedy({8, 8, 2}, 3));
+  run(*core);
+  endless.drain();
+  other.drain();
+  EXPECT_EQ(endless.choices[0].reason, StopReason::length);
+  // The last token drawn needs no room of its own.
+  EXPECT_THAT(endless.choices[0].tokens, SizeIs(16 - prompt_.size() + 1));
+  EXPECT_EQ(other.choices, run_cold(model_, other.job->request).choices);
+}
+
+TEST_F(EngineCoreTest, ACancelledRequestIsGoneWithinOneStep) {
+  const auto core = make_core(model_);
+  Running &running = submit(*core, greedy(prompt_, -1));
+  Running &queued = submit(*core, greedy(prompt_, -1));
+  core->step();
+  EXPECT_GT(core->stats().n_kv_tokens_used, 0U);
+  running.events->cancel();
+  queued.events->cancel();
+  core->step();
+  EXPECT_EQ(core->stats().n_kv_tokens_used, 0U);
+  for (Running *one : {&running, &queued}) {
+    one->drain();
+    ASSERT_TRUE(one->end && one->end->error);
+    EXPECT_EQ(one->end->error->code, ErrorCode::cancelled);
+  }
+  EXPECT_EQ(core->stats().n_requests_cancelled, 2U);
+}
+
+TEST_F(EngineCoreTest, ARequestPastItsDeadlineEndsAsThat) {
+  const auto core = make_core(model_);
+  Request request = greedy(prompt_, -1);
+  request.deadline = Clock::now() - std::chrono::seconds(1);
+  Running &late = submit(*core, request);
+  run(*core);
+  late.drain();
+  ASSERT_TRUE(late.end && late.end->error);
+  EXPECT_EQ(late.end->error->code, ErrorCode::deadline_exceeded);
+}
+
+TEST_F(EngineCoreTest, AHigherPriorityIsAdmittedFirst) {
+  const auto core =
+      make_core(model_, {.limits = {.n_ubatch = 16, .n_prefill_beside = 4, .n_seqs_max = 1}});
+  Running &first = submit(*core, greedy(prompt_, 2));
+  Request urgent = greedy(prompt_, 2);
+  urgent.priority = 1;
+  Running &second = submit(*core, urgent);
+  core->step();
+  second.drain();
+  first.drain();
+  EXPECT_THAT(second.choices[0].tokens, SizeIs(1));
+  EXPECT_THAT(first.choices[0].tokens, SizeIs(0));
+}
+
+TEST_F(EngineCoreTest, NumbersThatOverflowEndTheirOwnRequestOnly) {
+  const auto core = make_core(model_);
+  const auto huge = make_random_adapter(model_->info.uses, 2, 1e20F, 1);
+  Request broken = greedy(prompt_, 4);
+  broken.spans = {{0, {{huge, 1e10F}}}};
+  Running &bad = submit(*core, broken);
+  Running &good = submit(*core, greedy({8, 8, 2}, 4));
+  run(*core);
+  bad.drain();
+  good.drain();
+  ASSERT_TRUE(bad.end && bad.end->error);
+  EXPECT_EQ(bad.end->error->code, ErrorCode::internal);
+  EXPECT_EQ(good.choices, run_cold(model_, good.job->request).choices);
+  EXPECT_EQ(core->stats().n_kv_tokens_used, 0U);
+}
+
+TEST_F(EngineCoreTest, AnAdapterOfAnotherModelEndsItsOwnRequestOnly) {
+  TempDir dir;
+  const auto other_model = load_tiny(tiny_gemma3(), dir);
+  const auto core = make_core(model_);
+  Request foreign = greedy(prompt_, 4);
+  foreign.spans = {{0, {{make_random_adapter(other_model->info.uses, 2, 0.1F, 1), 1}}}};
+  Running &bad = submit(*core, foreign);
+  Running &good = submit(*core, greedy({8, 8, 2}, 4));
+  run(*core);
+  bad.drain();
+  good.drain();
+  ASSERT_TRUE(bad.end && bad.end->error);
+  EXPECT_EQ(bad.end->error->code, ErrorCode::invalid_argument);
+  EXPECT_FALSE(good.end->error);
+}
+
+TEST_F(EngineCoreTest, AnAdapterThatNobodyHoldsAnyMoreLeavesTheMemory) {
+  const auto core = make_core(model_);
+  auto adapter = make_random_adapter(model_->info.uses, 2, 0.1F, 1);
+  Request request = greedy(prompt_, 2);
+  request.spans = {{0, {{adapter, 1}}}};
+  submit(*core, request);
+  run(*core);
+  EXPECT_EQ(core->stats().n_adapters, 1U);
+  adapter.reset();
+  request.spans.clear();
+  running_.clear();
+  submit(*core, request);
+  run(*core);
+  EXPECT_EQ(core->stats().n_adapters, 0U);
+}
+
+TEST_F(EngineCoreTest, OneGraphServesEveryMixOfAdapters) {
+  const auto core = make_core(model_);
+  std::vector<std::shared_ptr<const Adapter>> adapters;
+  for (uint64_t seed = 0; seed < 6; ++seed)
+    adapters.push_back(make_random_adapter(model_->info.uses, 4, 0.1F, seed));
+  for (size_t i = 0; i < 4; ++i) {
+    Request request = greedy({static_cast<int32_t>(i)}, 30);
+    request.ignore_eos = true;
+    request.spans = {{0, {{adapters[i], 1}}}};
+    submit(*core, request);
+  }
+  core->step();
+  core->step();
+  const uint64_t n_built = core->stats().n_graphs_built;
+  for (int i = 0; i < 20; ++i) core->step();
+  EXPECT_EQ(core->stats().n_graphs_built, n_built);
+}
+
+}  // namespace
+}  // namespace patchbay
