@@ -50,9 +50,8 @@ std::vector<AdapterSet> deal(const std::vector<WornAdapter> &adapters, const Exe
   std::vector<AdapterSet> sets(n_streams);
   for (uint32_t i = 0; i < n_streams && !adapters.empty(); ++i) {
     const auto &[adapter, strength] = adapters[i % adapters.size()];
-    const auto place =
-        std::ranges::find(executor.adapters(), adapter) - executor.adapters().begin();
-    sets[i] = canonical(std::array{Worn{static_cast<int32_t>(place), strength}});
+    sets[i] =
+        executor.canonical(std::array{Worn{executor.find_adapter(adapter->digest), strength}});
   }
   return sets;
 }
@@ -168,9 +167,7 @@ int bench(const BenchArguments &arguments) {
                     {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
                      .cache_type = to_ggml(session.cache_type),
                      .n_threads = n_threads});
-  std::vector<std::shared_ptr<const Adapter>> adapters;
-  for (const auto &[adapter, strength] : worn) adapters.push_back(adapter);
-  executor.set_adapters(std::move(adapters));
+  for (const auto &[adapter, strength] : worn) executor.add_adapter(adapter);
 
   Bench measured(arguments, executor, deal(worn, executor, arguments.n_streams));
   (void)measured.measure();  // warms caches and pages

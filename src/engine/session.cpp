@@ -82,9 +82,6 @@ class Session::Impl {
   [[nodiscard]] std::vector<int32_t> tokenize(std::string_view text) const;
 
  private:
-  /// Place of an adapter among the resident ones, which are told apart by content; their number if
-  /// it is not there.
-  [[nodiscard]] size_t place_of(const Adapter &adapter) const;
   [[nodiscard]] SpanPlan plan(std::span<const int32_t> prompt,
                               const std::vector<WornAdapter> &adapters) const;
   [[nodiscard]] GenerationRequest request(const std::vector<int32_t> &prompt,
@@ -97,20 +94,9 @@ class Session::Impl {
   Executor executor_;
 };
 
-size_t Session::Impl::place_of(const Adapter &adapter) const {
-  const auto &resident = executor_.adapters();
-  const auto same = [&](const auto &other) { return other->digest == adapter.digest; };
-  return static_cast<size_t>(std::ranges::find_if(resident, same) - resident.begin());
-}
-
 void Session::Impl::add_adapters(const std::vector<WornAdapter> &adapters) {
   check_adapters(adapters);
-  auto resident = executor_.adapters();
-  for (const auto &[adapter, strength] : adapters) {
-    const auto same = [&](const auto &other) { return other->digest == adapter->digest; };
-    if (std::ranges::none_of(resident, same)) resident.push_back(adapter);
-  }
-  if (resident.size() != executor_.adapters().size()) executor_.set_adapters(std::move(resident));
+  for (const auto &[adapter, strength] : adapters) executor_.add_adapter(adapter);
 }
 
 SpanPlan Session::Impl::plan(std::span<const int32_t> prompt,
@@ -118,9 +104,11 @@ SpanPlan Session::Impl::plan(std::span<const int32_t> prompt,
   std::vector<RequestedAdapter> requested;
   for (const auto &[adapter, strength] : adapters) {
     requested.push_back(
-        {{static_cast<int32_t>(place_of(*adapter)), strength}, adapter->invocation_tokens});
+        {{executor_.find_adapter(adapter->digest), strength}, adapter->invocation_tokens});
   }
-  return plan_spans(prompt, requested);
+  SpanPlan plan = plan_spans(prompt, requested);
+  for (auto &span : plan.spans) span.set = executor_.canonical(span.set);
+  return plan;
 }
 
 GenerateResult Session::Impl::generate(const std::vector<int32_t> &prompt,

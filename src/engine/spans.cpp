@@ -23,13 +23,13 @@ SpanPlan plan_spans(std::span<const int32_t> prompt, std::span<const RequestedAd
     if (start > 0) starts.insert(start);
   }
   for (const int32_t start : starts) {
-    std::vector<Worn> worn;
+    AdapterSpan span{.first = start};
     for (size_t i = 0; i < adapters.size(); ++i) {
       const bool rules = adapters[i].invocation_tokens.empty() ? plan.active_from[i] == 0
                                                                : plan.active_from[i] == start;
-      if (rules) worn.push_back(adapters[i].worn);
+      if (rules) span.set.push_back(adapters[i].worn);
     }
-    plan.spans.push_back({start, canonical(worn)});
+    plan.spans.push_back(std::move(span));
   }
   return plan;
 }

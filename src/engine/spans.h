@@ -34,7 +34,7 @@ struct SpanPlan {
 /// Ordinary adapters rule the whole request. An aLoRA (arXiv 2504.12397) rules from the start of
 /// the last occurrence of its invocation tokens in the prompt, those tokens included, up to the
 /// start of the next aLoRA; those with the same start rule together; one that is not invoked acts
-/// nowhere.
+/// nowhere. The sets are in the order of `adapters`, not yet canonical.
 [[nodiscard]] SpanPlan plan_spans(std::span<const int32_t> prompt,
                                   std::span<const RequestedAdapter> adapters);
 

@@ -35,7 +35,7 @@ TEST(FindLast, FindsTheLastOccurrenceAlsoWhereCopiesOverlap) {
 TEST(PlanSpans, OrdinaryAdaptersRuleTheWholeRequest) {
   const auto plan = plan_spans(k_prompt, std::vector{ordinary(1, 0.5F), ordinary(0)});
   EXPECT_THAT(firsts(plan), ElementsAre(0));
-  EXPECT_THAT(plan.spans[0].set, ElementsAre(Worn{0, 1}, Worn{1, 0.5F}));
+  EXPECT_THAT(plan.spans[0].set, ElementsAre(Worn{1, 0.5F}, Worn{0, 1}));
   EXPECT_THAT(plan.active_from, ElementsAre(0, 0));
 }
 
