@@ -60,18 +60,12 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
     : model_(std::move(model)),
       cells_(options.n_cells),
       kv_(model_->hparams(), options.n_cells, options.cache_type),
-      pool_(std::make_unique<const LoraPool>(std::vector<std::shared_ptr<const Adapter>>{},
-                                             model_->info)),
+      pool_(model_->info),
       threads_(new_threadpool(options.n_threads)),
       backend_(ggml_backend_cpu_init()),
       allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
   ggml_backend_cpu_set_n_threads(backend_.get(), static_cast<int>(options.n_threads));
   ggml_backend_cpu_set_threadpool(backend_.get(), threads_.get());
-}
-
-void Executor::set_adapters(std::vector<std::shared_ptr<const Adapter>> adapters) {
-  pool_ = std::make_unique<const LoraPool>(std::move(adapters), model_->info);
-  graph_.reset();
 }
 
 /// Gives the cells of a step back unless the step is committed.
@@ -97,7 +91,6 @@ class Executor::Claim {
 
 Expected<void> Executor::check(const StepPlan &plan) const {
   const auto n_vocab = static_cast<int32_t>(model_->hparams().n_vocab);
-  const auto n_adapters = static_cast<int32_t>(adapters().size());
   if (plan.rows.empty()) return fail(ErrorCode::invalid_argument, "a step has no tokens");
   std::set<std::pair<int32_t, int32_t>> places;
   for (const auto &row : plan.rows) {
@@ -117,7 +110,7 @@ Expected<void> Executor::check(const StepPlan &plan) const {
   }
   for (const auto &set : plan.sets) {
     for (const auto &worn : set) {
-      if (worn.i_adapter < 0 || worn.i_adapter >= n_adapters) {
+      if (!pool_.is_resident(worn.i_adapter)) {
         return fail(ErrorCode::invalid_argument,
                     fmt::format("adapter {} is not resident", worn.i_adapter));
       }
@@ -144,12 +137,12 @@ Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
   return wanted ? *logits : std::span<const float>{};
 }
 
-Expected<std::span<const float>> Executor::compute(const Prepared &step) {
+Expected<std::span<const float>> Executor::compute(const Prepared &step) try {
   const GraphKey key{
       .sizes = {.n_tokens = static_cast<int64_t>(step.tokens.size()),
                 .n_outputs = static_cast<int64_t>(step.output_rows.size()),
                 .n_kv = std::min(round_up(cells_.end(), k_kv_granularity), cells_.n_cells())},
-      .lora = LoraInputs::shape_of(*pool_, step.routing)};
+      .lora = lora_shape(step.routing)};
   if ((graph_ == nullptr || !(key == key_)) && !build(key)) {
     return fail(ErrorCode::internal, "not enough memory for the step's intermediate results");
   }
@@ -167,13 +160,22 @@ Expected<std::span<const float>> Executor::compute(const Prepared &step) {
                 "strength, are too large");
   }
   return std::span<const float>(out_);
+} catch (const LoadError &error) {  // of the adapters' stacks, which are made when first needed
+  return fail(error.code(), error.what());
+}
+
+LoraInputs::Shape Executor::lora_shape(const Routing &routing) {
+  if (routing.empty()) return {};
+  LoraInputs::Shape shape = LoraInputs::shape_of(pool_.stacks(), routing);
+  shape.version = pool_.version();
+  return shape;
 }
 
 bool Executor::build(const GraphKey &key) {
   std::unique_ptr<LoraInputs> lora;
   const bool any_worn = std::ranges::any_of(key.lora.worn, [](bool worn) { return worn; });
   if (any_worn) {
-    lora = std::make_unique<LoraInputs>(*pool_, key.lora,
+    lora = std::make_unique<LoraInputs>(pool_.stacks(), key.lora,
                                         std::array{key.sizes.n_tokens, key.sizes.n_outputs});
   }
   auto graph = std::make_unique<Graph>(model_->hparams(), kv_, key.sizes, std::move(lora));

@@ -36,18 +36,24 @@ class Executor {
   [[nodiscard]] const LoadedModel &model() const { return *model_; }
   [[nodiscard]] const CellTable &cells() const { return cells_; }
 
-  /// Replaces the resident adapters. Throws LoadError (out_of_memory), the old ones then stay.
-  void set_adapters(std::vector<std::shared_ptr<const Adapter>> adapters);
-  /// In the order of the pool: Worn::i_adapter is a place in this list.
-  [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const {
-    return pool_->adapters();
+  // The resident adapters, see LoraPool. Adding one throws LoadError, and the others stay.
+  int32_t add_adapter(std::shared_ptr<const Adapter> adapter) {
+    return pool_.add(std::move(adapter));
   }
-  [[nodiscard]] size_t pool_bytes() const { return pool_->size_bytes(); }
+  void remove_adapter(int32_t i_adapter) { pool_.remove(i_adapter); }
+  [[nodiscard]] int32_t find_adapter(const AdapterDigest &digest) const {
+    return pool_.find(digest);
+  }
+  [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn) const {
+    return pool_.canonical(worn);
+  }
+  [[nodiscard]] size_t pool_bytes() const { return pool_.size_bytes(); }
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
   /// n_outputs], valid until the next call. On an error nothing of the step stays: invalid_argument
   /// (a row's token, place or adapter is out of range), context_overflow (not enough free cells),
-  /// internal (the computation failed, or gave logits that are not finite).
+  /// out_of_memory (for the adapters as the step reads them), internal (the computation failed,
+  /// or gave logits that are not finite).
   [[nodiscard]] Expected<std::span<const float>> run(const StepPlan &plan);
 
   /// Forgets a sequence from position `first_pos` on.
@@ -70,13 +76,14 @@ class Executor {
 
   [[nodiscard]] Expected<void> check(const StepPlan &plan) const;
   [[nodiscard]] Expected<std::span<const float>> compute(const Prepared &step);
+  [[nodiscard]] LoraInputs::Shape lora_shape(const Routing &routing);
   [[nodiscard]] bool build(const GraphKey &key);
   void upload(const Prepared &step);
 
   std::shared_ptr<const LoadedModel> model_;
   CellTable cells_;
   KvCache kv_;
-  std::unique_ptr<const LoraPool> pool_;
+  LoraPool pool_;
   std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>
       threads_;  // outlives backend_, which runs on it
   ggml_backend_ptr backend_;

@@ -24,31 +24,31 @@ void set(ggml_tensor *tensor, const std::vector<T> &data) {
 
 }  // namespace
 
-LoraInputs::Shape LoraInputs::shape_of(const LoraPool &pool, const Routing &routing) {
-  Shape shape{routing.n_lanes(), std::vector<bool>(pool.slot_maps().size(), false)};
+LoraInputs::Shape LoraInputs::shape_of(const LoraStacks &stacks, const Routing &routing) {
+  Shape shape{routing.n_lanes(), std::vector<bool>(stacks.slot_maps().size(), false)};
   for (size_t i = 0; i < shape.worn.size(); ++i) {
     for (size_t row = 0; row < routing.n_rows() && !shape.worn[i]; ++row) {
       for (size_t lane = 0; lane < routing.n_lanes(); ++lane) {
-        if (pool.slot_maps()[i].slot(routing.at(row, lane).i_adapter) != 0) shape.worn[i] = true;
+        if (stacks.slot_maps()[i].slot(routing.at(row, lane).i_adapter) != 0) shape.worn[i] = true;
       }
     }
   }
   return shape;
 }
 
-LoraInputs::LoraInputs(const LoraPool &pool, Shape shape, std::array<int64_t, 2> n_rows)
-    : pool_(pool), shape_(std::move(shape)), n_rows_(n_rows) {}
+LoraInputs::LoraInputs(const LoraStacks &stacks, Shape shape, std::array<int64_t, 2> n_rows)
+    : stacks_(stacks), shape_(std::move(shape)), n_rows_(n_rows) {}
 
-const PoolTarget *LoraInputs::find(std::string_view use) const {
-  const PoolTarget *target = pool_.find(use);
+const StackedTarget *LoraInputs::find(std::string_view use) const {
+  const StackedTarget *target = stacks_.find(use);
   return target != nullptr && shape_.worn[target->i_slots] ? target : nullptr;
 }
 
-LoraInputs::Inputs &LoraInputs::inputs(const PoolTarget &target, RowSet rows) {
+LoraInputs::Inputs &LoraInputs::inputs(const StackedTarget &target, RowSet rows) {
   return inputs_[{target.i_slots, rows}];
 }
 
-ggml_tensor *LoraInputs::slots(ggml_context *context, const PoolTarget &target, RowSet rows) {
+ggml_tensor *LoraInputs::slots(ggml_context *context, const StackedTarget &target, RowSet rows) {
   ggml_tensor *&tensor = inputs(target, rows).slots;
   if (tensor == nullptr) {
     tensor = new_input(context, GGML_TYPE_I32, n_lanes(), n_rows_[static_cast<size_t>(rows)]);
@@ -56,7 +56,8 @@ ggml_tensor *LoraInputs::slots(ggml_context *context, const PoolTarget &target, 
   return tensor;
 }
 
-ggml_tensor *LoraInputs::strengths(ggml_context *context, const PoolTarget &target, RowSet rows) {
+ggml_tensor *LoraInputs::strengths(ggml_context *context, const StackedTarget &target,
+                                   RowSet rows) {
   ggml_tensor *&tensor = inputs(target, rows).strengths;
   if (tensor == nullptr) {
     tensor = new_input(context, GGML_TYPE_F32, 1, n_lanes(), n_rows_[static_cast<size_t>(rows)]);
@@ -64,8 +65,8 @@ ggml_tensor *LoraInputs::strengths(ggml_context *context, const PoolTarget &targ
   return tensor;
 }
 
-ggml_tensor *LoraInputs::expert_slots(ggml_context *context, const PoolTarget &target, RowSet rows,
-                                      int64_t n_expert) {
+ggml_tensor *LoraInputs::expert_slots(ggml_context *context, const StackedTarget &target,
+                                      RowSet rows, int64_t n_expert) {
   ggml_tensor *&tensor = inputs(target, rows).expert_slots;
   if (tensor == nullptr) {
     tensor =
@@ -74,7 +75,7 @@ ggml_tensor *LoraInputs::expert_slots(ggml_context *context, const PoolTarget &t
   return tensor;
 }
 
-ggml_tensor *LoraInputs::embed_rows(ggml_context *context, const PoolTarget &target) {
+ggml_tensor *LoraInputs::embed_rows(ggml_context *context, const StackedTarget &target) {
   ggml_tensor *&tensor = embed_rows_[&target];
   if (tensor == nullptr) {
     tensor =
@@ -88,7 +89,7 @@ void LoraInputs::upload(const Routing &routing, std::span<const int32_t> output_
   const Routing of_outputs = routing.select(output_rows);
   for (const auto &[key, inputs] : inputs_) {
     const auto &[i_slots, rows] = key;
-    upload_rows(inputs, pool_.slot_maps()[i_slots], rows == RowSet::all ? routing : of_outputs);
+    upload_rows(inputs, stacks_.slot_maps()[i_slots], rows == RowSet::all ? routing : of_outputs);
   }
   for (const auto &[target, rows] : embed_rows_) upload_embed_rows(*target, rows, routing, tokens);
 }
@@ -117,9 +118,9 @@ void LoraInputs::upload_rows(const Inputs &inputs, const SlotMap &map,
   set(inputs.expert_slots, expert_slots);
 }
 
-void LoraInputs::upload_embed_rows(const PoolTarget &target, ggml_tensor *rows,
+void LoraInputs::upload_embed_rows(const StackedTarget &target, ggml_tensor *rows,
                                    const Routing &routing, std::span<const int32_t> tokens) const {
-  const SlotMap &map = pool_.slot_maps()[target.i_slots];
+  const SlotMap &map = stacks_.slot_maps()[target.i_slots];
   const auto zero_row = static_cast<int32_t>(target.a->ne[1] - 1);
   const auto n_slots_used = static_cast<int32_t>(target.b->ne[2] - 1);
   const int32_t n_vocab = zero_row / n_slots_used;

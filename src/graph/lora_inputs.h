@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lora/lora_pool.h"
+#include "lora/lora_stacks.h"
 #include "lora/routing.h"
 
 namespace patchbay {
@@ -26,33 +26,35 @@ class LoraInputs {
   /// other data.
   struct Shape {
     size_t n_lanes = 0;
-    std::vector<bool> worn;  ///< per slot map of the pool: some row wears one of its members
+    std::vector<bool> worn;  ///< per slot map of the stacks: some row wears one of its members
+
+    uint64_t version = 0;  ///< of the resident set: a graph holds the stacks' tensors
 
     bool operator==(const Shape &) const = default;
   };
 
-  [[nodiscard]] static Shape shape_of(const LoraPool &pool, const Routing &routing);
+  [[nodiscard]] static Shape shape_of(const LoraStacks &stacks, const Routing &routing);
 
-  /// `pool` outlives the object. `n_rows`: rows per RowSet.
-  LoraInputs(const LoraPool &pool, Shape shape, std::array<int64_t, 2> n_rows);
+  /// `stacks` outlives the object. `n_rows`: rows per RowSet.
+  LoraInputs(const LoraStacks &stacks, Shape shape, std::array<int64_t, 2> n_rows);
 
-  /// The pool's slots for `use` if some token of the step wears an adapter that targets it, else
+  /// The slots for `use` if some token of the step wears an adapter that targets it, else
   /// nullptr.
-  [[nodiscard]] const PoolTarget *find(std::string_view use) const;
+  [[nodiscard]] const StackedTarget *find(std::string_view use) const;
 
   [[nodiscard]] int64_t n_lanes() const { return static_cast<int64_t>(shape_.n_lanes); }
 
   // Inputs for a target; see upload() for their contents.
-  [[nodiscard]] ggml_tensor *slots(ggml_context *context, const PoolTarget &target,
+  [[nodiscard]] ggml_tensor *slots(ggml_context *context, const StackedTarget &target,
                                    RowSet rows);  // I32 [n_lanes, n_rows]
-  [[nodiscard]] ggml_tensor *strengths(ggml_context *context, const PoolTarget &target,
+  [[nodiscard]] ggml_tensor *strengths(ggml_context *context, const StackedTarget &target,
                                        RowSet rows);  // F32 [1, n_lanes, n_rows]
   /// For each row and expert, the index into the experts of all slots: I32 [n_lanes, n_expert,
   /// n_rows].
-  [[nodiscard]] ggml_tensor *expert_slots(ggml_context *context, const PoolTarget &target,
+  [[nodiscard]] ggml_tensor *expert_slots(ggml_context *context, const StackedTarget &target,
                                           RowSet rows, int64_t n_expert);
   /// Rows of an embedding's A: I32 [n_lanes * n_rows].
-  [[nodiscard]] ggml_tensor *embed_rows(ggml_context *context, const PoolTarget &target);
+  [[nodiscard]] ggml_tensor *embed_rows(ggml_context *context, const StackedTarget &target);
 
   /// Fills every input made so far. `routing` has the shape given to the constructor; `output_rows`
   /// are the rows of RowSet::outputs; `tokens` the ids of the step.
@@ -66,16 +68,16 @@ class LoraInputs {
     ggml_tensor *expert_slots = nullptr;
   };
 
-  Inputs &inputs(const PoolTarget &target, RowSet rows);
+  Inputs &inputs(const StackedTarget &target, RowSet rows);
   void upload_rows(const Inputs &inputs, const SlotMap &map, const Routing &routing) const;
-  void upload_embed_rows(const PoolTarget &target, ggml_tensor *rows, const Routing &routing,
+  void upload_embed_rows(const StackedTarget &target, ggml_tensor *rows, const Routing &routing,
                          std::span<const int32_t> tokens) const;
 
-  const LoraPool &pool_;
+  const LoraStacks &stacks_;
   Shape shape_;
   std::array<int64_t, 2> n_rows_;
   std::map<std::pair<size_t, RowSet>, Inputs> inputs_;  // by slot map
-  std::map<const PoolTarget *, ggml_tensor *> embed_rows_;
+  std::map<const StackedTarget *, ggml_tensor *> embed_rows_;
 };
 
 }  // namespace patchbay

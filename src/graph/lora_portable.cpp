@@ -16,7 +16,7 @@ ggml_tensor *add_lanes(ggml_context *c, ggml_tensor *y, ggml_tensor *delta) {
 }  // namespace
 
 ggml_tensor *add_lora_linear(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *y) {
-  const PoolTarget *target = g.lora()->find(weight.name);
+  const StackedTarget *target = g.lora()->find(weight.name);
   if (target == nullptr) return y;
   ggml_context *c = g.context();
   ggml_tensor *slots = g.lora()->slots(c, *target, g.rows());          // [n_lanes, n_rows]
@@ -28,7 +28,7 @@ ggml_tensor *add_lora_linear(Graph &g, const Weight &weight, ggml_tensor *x, ggm
 }
 
 ggml_tensor *add_lora_embed(Graph &g, const Weight &table, ggml_tensor *y) {
-  const PoolTarget *target = g.lora()->find(table.name);
+  const StackedTarget *target = g.lora()->find(table.name);
   if (target == nullptr) return y;
   ggml_context *c = g.context();
   ggml_tensor *slots = g.lora()->slots(c, *target, RowSet::all);
@@ -41,7 +41,7 @@ ggml_tensor *add_lora_embed(Graph &g, const Weight &table, ggml_tensor *y) {
 
 ggml_tensor *add_lora_experts(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *experts,
                               ggml_tensor *y) {
-  const PoolTarget *target = g.lora()->find(weight.name);
+  const StackedTarget *target = g.lora()->find(weight.name);
   if (target == nullptr) return y;
   ggml_context *c = g.context();
   const int64_t n_lanes = g.lora()->n_lanes();

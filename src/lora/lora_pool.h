@@ -1,74 +1,55 @@
 #pragma once
 
-#include <ggml-cpp.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string_view>
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "lora/adapter.h"
+#include "lora/lora_stacks.h"
+#include "lora/routing.h"
 
 namespace patchbay {
 
-/// The slots of the adapters that target one weight. Slot 0 is all zeros, for rows that wear none
-/// of them. Ranks below n_rank are padded with zeros; alpha / rank is folded into b, so that a
-/// row's strength is all that varies per step.
-///
-/// | kind    | a                                        | b                                   |
-/// |---------|------------------------------------------|-------------------------------------|
-/// | linear  | F32 [n_in, n_rank, n_slots]              | F32 [n_rank, n_out, n_slots]        |
-/// | experts | F32 [n_in, n_rank, n_expert * n_slots]   | F32 [n_rank, n_out, n_expert * n_slots] |
-/// | embed   | F32 [n_rank, n_rows * (n_slots - 1) + 1], the last row zero | F32 [n_rank, n_out,
-/// n_slots] |
-struct PoolTarget {
-  UseKind kind = UseKind::linear;
-  int64_t n_rank = 0;
-  ggml_tensor *a = nullptr;
-  ggml_tensor *b = nullptr;
-  size_t i_slots = 0;  ///< index into LoraPool::slot_maps()
-};
-
-/// Slot of each adapter of the pool, by its index; 0 for one that does not target the weight.
-/// Weights with the same members share one map.
-struct SlotMap {
-  std::vector<int32_t> slots;
-
-  [[nodiscard]] int32_t slot(int32_t i_adapter) const {
-    return i_adapter < 0 ? 0 : slots[static_cast<size_t>(i_adapter)];
-  }
-  bool operator==(const SlotMap &) const = default;
-};
-
-/// Adapters in the form that the portable LoRA step reads: per weight one stack of A and one of B,
-/// so that the graph does not depend on how many there are. Immutable once made; the engine makes a
-/// new one when the resident set changes.
+/// The resident adapters of one engine. They come and go between steps; each has an index that
+/// stays its own until it is removed. Engine thread.
 class LoraPool {
  public:
-  /// Throws LoadError: an adapter was loaded for another base than `base`, or memory cannot be had
-  /// (out_of_memory).
-  LoraPool(std::vector<std::shared_ptr<const Adapter>> adapters, const BaseInfo &base);
+  /// `base` outlives the pool.
+  explicit LoraPool(const BaseInfo &base) : base_(base) {}
 
-  /// nullptr when no adapter of the pool targets `use`.
-  [[nodiscard]] const PoolTarget *find(std::string_view use) const;
-  [[nodiscard]] const std::vector<SlotMap> &slot_maps() const { return slot_maps_; }
-  /// Ordered by digest: an adapter's index is its place here, and sums over a set run in this
-  /// order, so that they do not depend on the order of loading.
-  [[nodiscard]] const std::vector<std::shared_ptr<const Adapter>> &adapters() const {
-    return adapters_;
-  }
+  /// Makes an adapter resident and returns its index; content that is there already keeps the one
+  /// it has. Throws LoadError, and nothing has changed: the adapter was loaded for another base.
+  int32_t add(std::shared_ptr<const Adapter> adapter);
+
+  /// Frees an index. REQUIRES: the adapter is resident, and no step to come wears it.
+  void remove(int32_t i_adapter);
+
+  /// The index of the adapter with this content, or -1.
+  [[nodiscard]] int32_t find(const AdapterDigest &digest) const;
+  [[nodiscard]] bool is_resident(int32_t i_adapter) const;
+
+  /// The canonical form of `worn`: ordered by the adapters' digests, so that sums over a set depend
+  /// neither on the order of loading nor on that of the request; strengths of 0 left out, the
+  /// strengths of an adapter named twice added. REQUIRES: all are resident.
+  [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn) const;
+
+  /// What the portable step reads, made anew when the resident adapters have changed. Valid until
+  /// they change again. Throws LoadError as LoraStacks does.
+  [[nodiscard]] const LoraStacks &stacks();
+
+  /// Counts the changes of the resident set.
+  [[nodiscard]] uint64_t version() const { return version_; }
+
+  /// Memory that the resident adapters take: their factors, and the stacks if there are any.
   [[nodiscard]] size_t size_bytes() const;
 
  private:
-  size_t intern(SlotMap map);
-
-  std::vector<std::shared_ptr<const Adapter>> adapters_;
-  ggml_context_ptr context_;
-  ggml_backend_buffer_ptr buffer_;
-  std::vector<SlotMap> slot_maps_;
-  std::unordered_map<std::string_view, PoolTarget> targets_;  // keys: names inside adapters_
+  const BaseInfo &base_;
+  std::vector<std::shared_ptr<const Adapter>> adapters_;  // by index; null: free
+  uint64_t version_ = 0;
+  std::unique_ptr<const LoraStacks> stacks_;  // null: none made since the last change
 };
 
 }  // namespace patchbay

@@ -4,21 +4,6 @@
 
 namespace patchbay {
 
-AdapterSet canonical(std::span<const Worn> worn) {
-  AdapterSet sorted(worn.begin(), worn.end());
-  std::ranges::stable_sort(sorted, {}, &Worn::i_adapter);
-  AdapterSet set;
-  for (const auto &item : sorted) {
-    if (!set.empty() && set.back().i_adapter == item.i_adapter) {
-      set.back().strength += item.strength;
-    } else {
-      set.push_back(item);
-    }
-  }
-  std::erase_if(set, [](const Worn &item) { return item.strength == 0; });
-  return set;
-}
-
 Routing Routing::of(std::span<const AdapterSet *const> rows) {
   Routing routing;
   routing.n_rows_ = rows.size();

@@ -15,13 +15,9 @@ struct Worn {
   bool operator==(const Worn &) const = default;
 };
 
-/// What a token wears, in canonical order (by index). Empty: the base alone. Strengths of 0 are
-/// never kept: zero is exactly "not there".
+/// What a token wears, in the canonical order of LoraPool::canonical(). Empty: the base alone.
+/// Strengths of 0 are never kept: zero is exactly "not there".
 using AdapterSet = std::vector<Worn>;
-
-/// The canonical form of `worn`: sorted by index, strengths of 0 left out, the strengths of an
-/// adapter named twice added.
-[[nodiscard]] AdapterSet canonical(std::span<const Worn> worn);
 
 /// Which adapters each row of one step wears, as data: [n_rows][n_lanes], a row's unused lanes hold
 /// k_none. Built per step.

@@ -22,13 +22,14 @@ class ExecutorOf : public testing::TestWithParam<TinyModel> {
     adapters_ = {make_random_adapter(uses, 2, 0.3F, 1), make_random_adapter(uses, 5, 0.3F, 2),
                  make_random_adapter(std::span(uses).subspan(uses.size() / 2), 3, 0.3F, 3)};
     executor_ = make_executor(model_, 64, adapters_);
-    for (const auto &adapter : adapters_) places_.push_back(place_of(*executor_, adapter));
+    for (const auto &adapter : adapters_)
+      places_.push_back(executor_->find_adapter(adapter->digest));
   }
 
   [[nodiscard]] AdapterSet wearing(std::vector<std::pair<size_t, float>> parts) const {
     std::vector<Worn> worn;
     for (const auto &[i, strength] : parts) worn.push_back({places_[i], strength});
-    return canonical(worn);
+    return worn;
   }
 
   void expect_equals_alone(std::span<const float> logits, size_t &first,
@@ -94,6 +95,25 @@ TEST_P(ExecutorOf, AnotherAdapterInAStepOfTheSameShapeIsNotTakenForTheFirst) {
   }
 }
 
+TEST_P(ExecutorOf, AdaptersThatComeAndGoBetweenStepsLeaveTheOthersAnswersAlone) {
+  const Stretch stretch{.tokens = k_tokens, .set = wearing({{0, 1}, {2, 0.5F}})};
+  const auto before = run_step(*executor_, {stretch});
+  executor_->remove_adapter(places_[1]);
+  executor_->release(0);
+  EXPECT_EQ(run_step(*executor_, {stretch}), before);
+  executor_->remove_adapter(places_[0]);
+  // Its index, with another adapter behind it.
+  ASSERT_EQ(executor_->add_adapter(adapters_[1]), places_[0]);
+  executor_->release(0);
+  const auto with_another = run_step(*executor_, {stretch});
+  EXPECT_GT(max_difference(with_another, before), 1e-3F);
+  const int32_t moved = executor_->add_adapter(adapters_[0]);
+  ASSERT_EQ(moved, places_[1]);
+  executor_->release(0);
+  EXPECT_EQ(run_step(*executor_, {{.tokens = k_tokens, .set = {{places_[2], 0.5F}, {moved, 1}}}}),
+            before);
+}
+
 TEST_P(ExecutorOf, OnlyWantedLogitsComeBackAndTheyAreTheSame) {
   StepPlan plan = plan_of({{.seq_id = 0, .tokens = k_tokens, .set = wearing({{0, 1}})},
                            {.seq_id = 1, .tokens = k_others, .set = wearing({{1, 1}})}});
@@ -128,7 +148,7 @@ TEST(Executor, AHundredAdaptersOnOneTokenFitTheGraph) {
     worn.push_back({i, 1});
   }
   const auto executor = make_executor(model, 64, adapters);
-  const auto logits = run_step(*executor, {{.tokens = k_tokens, .set = canonical(worn)}});
+  const auto logits = run_step(*executor, {{.tokens = k_tokens, .set = worn}});
   EXPECT_GT(max_difference(logits, run_alone(model, {}, {.tokens = k_tokens})), 1e-3F);
 }
 

@@ -47,7 +47,7 @@ class FoldedBase : public testing::TestWithParam<TinyModel> {
     const std::vector adapters{make_random_adapter(uses, 3, 0.3F, 1),
                                make_random_adapter(uses, 2, 0.3F, 2)};
     const std::vector<Worn> worn{{0, 1}, {1, -0.5F}};
-    return run_alone(model, adapters, {.tokens = k_tokens, .set = canonical(worn)});
+    return run_alone(model, adapters, {.tokens = k_tokens, .set = worn});
   }
 
   TempDir dir_;

@@ -42,15 +42,17 @@ inline std::shared_ptr<const LoadedModel> load_tiny(const TinyModel &model, cons
 
 inline std::unique_ptr<Executor> make_executor(
     std::shared_ptr<const LoadedModel> model, uint32_t n_cells = 64,
-    std::vector<std::shared_ptr<const Adapter>> adapters = {}) {
+    const std::vector<std::shared_ptr<const Adapter>> &adapters = {}) {
   auto executor = std::make_unique<Executor>(
       std::move(model),
       Executor::Options{.n_cells = n_cells, .cache_type = GGML_TYPE_F32, .n_threads = 1});
-  executor->set_adapters(std::move(adapters));
+  for (const auto &adapter : adapters) executor->add_adapter(adapter);
   return executor;
 }
 
-inline std::vector<float> run_step(Executor &executor, const std::vector<Stretch> &stretches) {
+/// Sets may be in any order.
+inline std::vector<float> run_step(Executor &executor, std::vector<Stretch> stretches) {
+  for (auto &stretch : stretches) stretch.set = executor.canonical(stretch.set);
   const auto logits = executor.run(plan_of(stretches));
   if (!logits) {
     ADD_FAILURE() << logits.error().message;
@@ -75,12 +77,6 @@ inline float max_difference(std::span<const float> one, std::span<const float> o
   float most = 0;
   for (size_t i = 0; i < one.size(); ++i) most = std::max(most, std::abs(one[i] - other[i]));
   return most;
-}
-
-/// The place of an adapter in the executor's list.
-inline int32_t place_of(const Executor &executor, const std::shared_ptr<const Adapter> &adapter) {
-  const auto &list = executor.adapters();
-  return static_cast<int32_t>(std::find(list.begin(), list.end(), adapter) - list.begin());
 }
 
 }  // namespace patchbay

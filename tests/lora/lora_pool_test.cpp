@@ -8,114 +8,102 @@
 namespace patchbay {
 namespace {
 
-const std::vector<AdaptableUse> k_uses{{"experts", UseKind::experts, {4, 6, 3}},
-                                       {"linear", UseKind::linear, {4, 6, 1}},
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const std::vector<AdaptableUse> k_uses{{"linear", UseKind::linear, {4, 6, 1}},
                                        {"table", UseKind::embed, {4, 5, 1}}};
 
 const BaseInfo k_base{.path = "base.gguf", .uses = k_uses};
 
-std::shared_ptr<const Adapter> adapter(std::span<const AdaptableUse> uses, int64_t n_rank,
-                                       uint64_t seed, float scale = 1) {
-  auto made = std::make_shared<Adapter>(*make_random_adapter(uses, n_rank, 1, seed));
-  for (auto &pair : made->pairs) pair.scale = scale;
-  return made;
+std::shared_ptr<const Adapter> adapter(uint64_t seed) {
+  return make_random_adapter(k_uses, 2, 1, seed);
 }
 
-std::vector<float> row(const ggml_tensor *tensor, int64_t i) {
-  const float *first = static_cast<const float *>(tensor->data) + i * tensor->ne[0];
-  return {first, first + tensor->ne[0]};
+TEST(LoraPool, TheSameContentHasOneIndex) {
+  LoraPool pool(k_base);
+  EXPECT_EQ(pool.add(adapter(1)), 0);
+  EXPECT_EQ(pool.add(adapter(2)), 1);
+  const auto version = pool.version();
+  EXPECT_EQ(pool.add(adapter(1)), 0);
+  EXPECT_EQ(pool.version(), version);
+  EXPECT_EQ(pool.find(adapter(2)->digest), 1);
+  EXPECT_EQ(pool.find(adapter(3)->digest), -1);
 }
 
-std::vector<float> row(const Factor &factor, int64_t i, int64_t n_padded, float scale = 1) {
-  std::vector<float> values(static_cast<size_t>(factor.ne[0]));
-  to_f32(factor, i * factor.ne[0], values);
-  for (float &value : values) value *= scale;
-  values.resize(static_cast<size_t>(n_padded));
-  return values;
+TEST(LoraPool, RemovingOneKeepsTheIndicesOfTheOthersAndFreesItsOwn) {
+  LoraPool pool(k_base);
+  for (uint64_t seed = 0; seed < 3; ++seed) (void)pool.add(adapter(seed));
+  pool.remove(1);
+  EXPECT_FALSE(pool.is_resident(1));
+  EXPECT_EQ(pool.find(adapter(1)->digest), -1);
+  EXPECT_EQ(pool.find(adapter(2)->digest), 2);
+  EXPECT_EQ(pool.add(adapter(4)), 1);
+  EXPECT_EQ(pool.add(adapter(5)), 3);
+  EXPECT_TRUE(pool.is_resident(1));
+  EXPECT_FALSE(pool.is_resident(4));
+  EXPECT_FALSE(pool.is_resident(-1));
 }
 
-int32_t slot_of(const LoraPool &pool, std::string_view target,
-                const std::shared_ptr<const Adapter> &wanted) {
-  const auto place = std::ranges::find(pool.adapters(), wanted) - pool.adapters().begin();
-  return pool.slot_maps()[pool.find(target)->i_slots].slot(static_cast<int32_t>(place));
+TEST(LoraPool, MemoryOfARemovedAdapterComesBack) {
+  LoraPool pool(k_base);
+  EXPECT_EQ(pool.size_bytes(), 0U);
+  (void)pool.add(adapter(1));
+  const size_t one = pool.size_bytes();
+  EXPECT_GE(one, adapter(1)->size_bytes);
+  (void)pool.add(adapter(2));
+  EXPECT_GT(pool.size_bytes(), one);
+  pool.remove(1);
+  EXPECT_EQ(pool.size_bytes(), one);
 }
 
-TEST(LoraPool, HoldsTrueRanksPaddedWithZerosAndTheScaleInB) {
-  const auto narrow = adapter(k_uses, 2, 1, 0.5F);
-  const auto wide = adapter(k_uses, 3, 2);
-  const LoraPool pool({narrow, wide}, k_base);
-  const PoolTarget &target = *pool.find("linear");
-  EXPECT_EQ(target.n_rank, 3);
-  const FactorPair &pair = *narrow->find("linear");
-  const int64_t slot = slot_of(pool, "linear", narrow);
-  EXPECT_EQ(row(target.a, slot * 3 + 0), row(pair.a, 0, 4));
-  EXPECT_EQ(row(target.a, slot * 3 + 1), row(pair.a, 1, 4));
-  EXPECT_EQ(row(target.a, slot * 3 + 2), std::vector<float>(4, 0));
-  for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(row(target.b, slot * 6 + i), row(pair.b, i, 3, 0.5F));
+TEST(LoraPool, StacksHoldTheResidentAdapters) {
+  LoraPool pool(k_base);
+  (void)pool.add(adapter(1));
+  EXPECT_EQ(pool.stacks().find("linear")->b->ne[2], 1 + 1);
+  (void)pool.add(adapter(2));
+  EXPECT_EQ(pool.stacks().find("linear")->b->ne[2], 1 + 2);
+  pool.remove(0);
+  EXPECT_EQ(pool.stacks().find("linear")->b->ne[2], 1 + 1);
+  EXPECT_EQ(pool.stacks().slot_maps()[0].slot(0), 0);
+  EXPECT_EQ(pool.stacks().slot_maps()[0].slot(1), 1);
 }
 
-TEST(LoraPool, SlotZeroIsAllZeros) {
-  const LoraPool pool({adapter(k_uses, 2, 1)}, k_base);
-  for (const char *name : {"linear", "experts"}) {
-    const PoolTarget &target = *pool.find(name);
-    const int64_t n_expert = std::string_view(name) == "experts" ? 3 : 1;
-    for (int64_t i = 0; i < 2 * n_expert; ++i)
-      EXPECT_EQ(row(target.a, i), std::vector<float>(4, 0));
-    for (int64_t i = 0; i < 6 * n_expert; ++i)
-      EXPECT_EQ(row(target.b, i), std::vector<float>(2, 0));
+TEST(LoraPool, CanonicalAddsUpAndLeavesOutZeros) {
+  LoraPool pool(k_base);
+  for (uint64_t seed = 0; seed < 3; ++seed) (void)pool.add(adapter(seed));
+  EXPECT_THAT(pool.canonical(std::vector<Worn>{{1, 0.25F}, {0, 0}, {1, 0.5F}}),
+              ElementsAre(Worn{1, 0.75F}));
+  EXPECT_THAT(pool.canonical(std::vector<Worn>{{1, 0.5F}, {1, -0.5F}}), IsEmpty());
+}
+
+TEST(LoraPool, TheCanonicalOrderIsThatOfContentWhateverTheOrderOfLoading) {
+  LoraPool forth(k_base);
+  LoraPool back(k_base);
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    (void)forth.add(adapter(seed));
+    (void)back.add(adapter(4 - seed));
   }
-  const PoolTarget &table = *pool.find("table");
-  EXPECT_EQ(row(table.a, table.a->ne[1] - 1), std::vector<float>(2, 0));
+  const std::vector<Worn> all{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}};
+  const AdapterSet set = forth.canonical(all);
+  AdapterSet mirrored = back.canonical(all);
+  for (auto &worn : mirrored) worn.i_adapter = 4 - worn.i_adapter;
+  EXPECT_EQ(set, mirrored);
 }
 
-TEST(LoraPool, ExpertsFollowEachOtherWithinASlot) {
-  const auto one = adapter(k_uses, 2, 1);
-  const auto other = adapter(k_uses, 2, 2);
-  const LoraPool pool({one, other}, k_base);
-  const PoolTarget &target = *pool.find("experts");
-  const FactorPair &pair = *other->find("experts");
-  const int64_t slot = slot_of(pool, "experts", other);
-  for (int64_t e = 0; e < 3; ++e) {
-    for (int64_t r = 0; r < 2; ++r)
-      EXPECT_EQ(row(target.a, (slot * 3 + e) * 2 + r), row(pair.a, e * 2 + r, 4));
-    for (int64_t i = 0; i < 6; ++i)
-      EXPECT_EQ(row(target.b, (slot * 3 + e) * 6 + i), row(pair.b, e * 6 + i, 2));
-  }
-}
-
-TEST(LoraPool, AnAdapterThatDoesNotTargetAWeightHasSlotZeroThere) {
-  const auto all = adapter(k_uses, 2, 1);
-  const auto linear_only = adapter(std::span(k_uses).subspan(1, 1), 2, 2);
-  const LoraPool pool({all, linear_only}, k_base);
-  EXPECT_NE(slot_of(pool, "linear", linear_only), 0);
-  EXPECT_EQ(slot_of(pool, "experts", linear_only), 0);
-  EXPECT_EQ(pool.find("experts")->b->ne[2], 3 * 2);
-  EXPECT_EQ(pool.find("nothing"), nullptr);
-}
-
-TEST(LoraPool, TheOrderOfAdaptersIsThatOfTheirContent) {
-  const auto one = adapter(k_uses, 2, 1);
-  const auto other = adapter(k_uses, 2, 2);
-  EXPECT_EQ(LoraPool({one, other}, k_base).adapters(), LoraPool({other, one}, k_base).adapters());
-}
-
-TEST(LoraPool, AnAdapterOfAnotherBaseIsRefused) {
-  const auto foreign = adapter(k_uses, 2, 1);
+TEST(LoraPool, AnAdapterOfAnotherBaseIsRefusedAndNothingChanges) {
   for (const AdaptableUse &other : {AdaptableUse{"linear", UseKind::linear, {8, 6, 1}},
                                     AdaptableUse{"linear", UseKind::linear, {4, 5, 1}},
                                     AdaptableUse{"linear", UseKind::experts, {4, 6, 1}},
                                     AdaptableUse{"elsewhere", UseKind::linear, {4, 6, 1}}}) {
     BaseInfo base = k_base;
-    base.uses[1] = other;
-    EXPECT_THAT(load_failure([&] { LoraPool({foreign}, base); }),
+    base.uses[0] = other;
+    LoraPool pool(base);
+    EXPECT_THAT(load_failure([&] { (void)pool.add(adapter(1)); }),
                 testing::HasSubstr("linear was loaded for another base model"));
+    EXPECT_EQ(pool.version(), 0U);
+    EXPECT_FALSE(pool.is_resident(0));
   }
-}
-
-TEST(LoraPool, WithoutAdaptersHasNothing) {
-  const LoraPool pool({}, k_base);
-  EXPECT_EQ(pool.find("linear"), nullptr);
-  EXPECT_EQ(pool.size_bytes(), 0U);
 }
 
 }  // namespace

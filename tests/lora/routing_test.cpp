@@ -5,16 +5,6 @@
 namespace patchbay {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-
-TEST(Canonical, SortsAddsUpAndLeavesOutZeros) {
-  EXPECT_THAT(canonical(std::vector<Worn>{{2, 1}, {0, 0.5F}, {1, 0}}),
-              ElementsAre(Worn{0, 0.5F}, Worn{2, 1}));
-  EXPECT_THAT(canonical(std::vector<Worn>{{1, 0.25F}, {1, 0.5F}}), ElementsAre(Worn{1, 0.75F}));
-  EXPECT_THAT(canonical(std::vector<Worn>{{1, 0.5F}, {1, -0.5F}}), IsEmpty());
-}
-
 TEST(Routing, HasAsManyLanesAsTheLargestSet) {
   const AdapterSet none;
   const AdapterSet one{{3, 1}};
