@@ -118,6 +118,15 @@ class Bench {
   std::vector<AdapterSet> sets_;
 };
 
+/// Room for the prompt, and for the streams, each in blocks of its own.
+KvDemand kv_demand(const BenchArguments &arguments) {
+  KvDemand demand{.n_seqs_max = std::max(1U, arguments.n_streams),
+                  .n_ubatch = std::max(arguments.model.session.n_ubatch, arguments.n_streams)};
+  demand.n_ctx =
+      std::max(arguments.n_prompt, (arguments.n_gen + demand.block_size) * arguments.n_streams);
+  return demand;
+}
+
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   const size_t n = values.size();
@@ -164,10 +173,9 @@ int bench(const BenchArguments &arguments) {
   const auto worn = bench_adapters(arguments, *model);
   const SessionOptions &session = arguments.model.session;
   const uint32_t n_threads = compute_threads(session.n_threads);
-  Executor executor(model->loaded(),
-                    {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
-                     .cache_type = to_ggml(session.cache_type),
-                     .n_threads = n_threads});
+  Executor executor(model->loaded(), {.kv = kv_demand(arguments),
+                                      .cache_type = to_ggml(session.cache_type),
+                                      .n_threads = n_threads});
   std::vector<std::shared_ptr<const Adapter>> adapters;
   for (const auto &[adapter, strength] : worn) adapters.push_back(adapter);
   executor.set_adapters(std::move(adapters));

@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "engine/loaded_model.h"
 #include "engine/step_plan.h"
-#include "kv/cell_table.h"
 #include "kv/kv_cache.h"
+#include "kv/kv_invariants.h"
+#include "kv/kv_tables.h"
 #include "lora/lora_pool.h"
 
 namespace patchbay {
@@ -21,12 +22,12 @@ namespace patchbay {
 class Executor {
  public:
   struct Options {
-    uint32_t n_cells = 4096;  ///< tokens in the KV cache, over all sequences
+    KvDemand kv;  ///< how large the KV cache is
     ggml_type cache_type = GGML_TYPE_F16;
     uint32_t n_threads = 1;
   };
 
-  /// Throws LoadError (out_of_memory).
+  /// Throws LoadError: out_of_memory, or a cache type that does not fit the model's heads.
   Executor(std::shared_ptr<const LoadedModel> model, const Options &options);
 
   // The graph refers to the cache.
@@ -34,7 +35,6 @@ class Executor {
   Executor &operator=(const Executor &) = delete;
 
   [[nodiscard]] const LoadedModel &model() const { return *model_; }
-  [[nodiscard]] const CellTable &cells() const { return cells_; }
 
   /// Replaces the resident adapters. Throws LoadError (out_of_memory), the old ones then stay.
   void set_adapters(std::vector<std::shared_ptr<const Adapter>> adapters);
@@ -45,19 +45,33 @@ class Executor {
   [[nodiscard]] size_t pool_bytes() const { return pool_->size_bytes(); }
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
-  /// n_outputs], valid until the next call. On an error nothing of the step stays: invalid_argument
-  /// (a row's token, place or adapter is out of range), context_overflow (not enough free cells),
-  /// internal (the computation failed, or gave logits that are not finite).
+  /// n_outputs], valid until the next call; they may be not finite, row by row, where weights or an
+  /// adapter at its strength are too large. A sequence's rows follow on what it holds. On an error
+  /// nothing of the step stays: invalid_argument (a row's token, place or adapter is out of range),
+  /// context_overflow (not enough free blocks, or a sequence longer than n_ctx), internal (the
+  /// computation failed).
   [[nodiscard]] Expected<std::span<const float>> run(const StepPlan &plan);
 
-  /// Forgets a sequence from position `first_pos` on.
-  void release(int32_t seq_id, int32_t first_pos = 0) {
-    kv_.clear(cells_.release(seq_id, first_pos));
+  /// `to` becomes a copy of `from` that shares its memory until one of them grows; what `to` held
+  /// is released.
+  void fork(int32_t from, int32_t to) { tables_.fork(from, to); }
+
+  /// Forgets a sequence.
+  void release(int32_t seq_id) { tables_.release(seq_id); }
+
+  /// Tokens that a sequence holds; 0 when there is no such sequence.
+  [[nodiscard]] uint32_t n_tokens(int32_t seq_id) const { return tables_.n_tokens(seq_id); }
+  /// Tokens that fit into the free blocks; those of a sequence's last block come on top.
+  [[nodiscard]] uint32_t n_free_tokens() const {
+    return tables_.full().pool().n_free() * tables_.full().block_size();
   }
+  /// The most tokens that one sequence may hold.
+  [[nodiscard]] uint32_t n_ctx() const { return n_ctx_; }
+  [[nodiscard]] size_t kv_bytes() const { return kv_.size_bytes(); }
+  [[nodiscard]] KvSnapshot kv_snapshot() const { return snapshot_of(tables_); }
 
  private:
   struct Prepared;
-  class Claim;
   struct ThreadpoolDeleter {
     void operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
   };
@@ -69,12 +83,17 @@ class Executor {
   };
 
   [[nodiscard]] Expected<void> check(const StepPlan &plan) const;
-  [[nodiscard]] Expected<std::span<const float>> compute(const Prepared &step);
+  [[nodiscard]] Expected<KvTables::Reservation> reserve(const Prepared &step);
+  [[nodiscard]] GraphSizes sizes_of(const Prepared &step) const;
+  [[nodiscard]] Expected<void> compute(const Prepared &step);
   [[nodiscard]] bool build(const GraphKey &key);
   void upload(const Prepared &step);
+  void upload(const Prepared &step, const BlockTables &tables, uint32_t n_swa,
+              const CellInputs &inputs);
 
   std::shared_ptr<const LoadedModel> model_;
-  CellTable cells_;
+  uint32_t n_ctx_;
+  KvTables tables_;
   KvCache kv_;
   std::unique_ptr<const LoraPool> pool_;
   std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>

@@ -1,6 +1,8 @@
 #include "engine/generation.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -22,6 +24,11 @@ double ms_since(Clock::time_point start) {
 std::span<const float> run_or_throw(Executor &executor, const StepPlan &plan) {
   const auto logits = executor.run(plan);
   if (!logits) throw std::runtime_error(logits.error().message);
+  if (!std::ranges::all_of(*logits, [](float logit) { return std::isfinite(logit); })) {
+    throw std::runtime_error(
+        "a step gave logits that are not finite: the weights, or an adapter at its strength, are "
+        "too large");
+  }
   return *logits;
 }
 
@@ -99,7 +106,7 @@ StopReason generate_tokens(Executor &executor, const GenerationRequest &request,
     const int32_t token = sampler.sample(logits);
     sampler.accept(token);
     if (const auto reason = output.push(token)) return *reason;
-    if (executor.cells().n_free() == 0) return StopReason::context;
+    if (executor.n_tokens(request.seq_id) == executor.n_ctx()) return StopReason::context;
     logits = decode(executor, request, token, pos);
   }
   return StopReason::length;

@@ -20,7 +20,7 @@ constexpr uint32_t k_default_ctx = 4096;
 Executor::Options executor_options(const SessionOptions &options, const HParams &hparams) {
   const uint32_t n_ctx =
       options.n_ctx > 0 ? options.n_ctx : std::min(hparams.n_ctx_train, k_default_ctx);
-  return {.n_cells = n_ctx,
+  return {.kv = {.n_ctx = n_ctx, .n_seqs_max = 1, .n_ubatch = std::max(1U, options.n_ubatch)},
           .cache_type = to_ggml(options.cache_type),
           .n_threads = compute_threads(options.n_threads)};
 }
@@ -42,7 +42,7 @@ void check_prompt(std::span<const int32_t> prompt, const Executor &executor) {
           fmt::format("token {} is not in the vocabulary of {} tokens", token, n_vocab));
     }
   }
-  const uint32_t n_ctx = executor.cells().n_cells();
+  const uint32_t n_ctx = executor.n_ctx();
   if (prompt.size() > n_ctx) {
     throw std::invalid_argument(
         fmt::format("the prompt has {} tokens and the context holds {}", prompt.size(), n_ctx));
