@@ -16,15 +16,18 @@ namespace patchbay {
 enum class CacheType { f16, f32 };
 
 struct EngineOptions {
-  uint32_t n_ctx = 0;  ///< tokens that the KV cache holds for all sequences; 0: the model's context,
-                       ///< at most 4096
+  uint32_t n_ctx = 0;  ///< tokens that the KV cache holds for all sequences; 0: the model's
+                       ///< context, at most 4096
   uint32_t n_ubatch = 256;  ///< tokens per step at most
   /// Part of n_ubatch that prompts may take in a step in which other sequences decode, in (0, 1]:
   /// bounds how long a long prompt keeps others waiting for their next token.
   float prefill_share = 0.5F;
   uint32_t n_seqs_max = 64;    ///< answers in the making at once
   uint32_t n_queue_max = 256;  ///< requests that wait; more are refused
-  uint32_t n_threads = 0;      ///< of computation; 0: one per core
+  /// Adapters that no request wears stay in memory up to this size, the last used ones; those that
+  /// are worn stay whatever their size.
+  size_t adapter_memory_bytes = size_t{1} << 30U;
+  uint32_t n_threads = 0;  ///< of computation; 0: one per core
   CacheType cache_type = CacheType::f16;
 };
 
@@ -35,8 +38,8 @@ struct EngineStats {
     uint32_t n_running = 0;
   };
 
-  uint32_t n_queued = 0;   ///< requests, and answers that gave their memory up
-  uint32_t n_running = 0;  ///< answers in the making
+  uint32_t n_queued = 0;          ///< requests, and answers that gave their memory up
+  uint32_t n_running = 0;         ///< answers in the making
   uint32_t n_kv_tokens = 0;       ///< capacity of the KV cache
   uint32_t n_kv_tokens_used = 0;  ///< in whole blocks
   uint32_t n_adapters = 0;        ///< resident

@@ -64,7 +64,8 @@ class Bench {
     request.sampling.temperature = 0;
     request.ignore_eos = true;
     auto submitted = engine_.submit(std::move(request));
-    if (const auto *error = std::get_if<Error>(&submitted)) throw std::runtime_error(error->message);
+    if (const auto *error = std::get_if<Error>(&submitted))
+      throw std::runtime_error(error->message);
     return std::get<RequestHandle>(std::move(submitted));
   }
 
@@ -104,8 +105,7 @@ class Bench {
   void decode(const std::vector<WornAdapter> &adapters, Times &times) {
     std::vector<RequestHandle> handles;
     for (uint32_t i = 0; i < arguments_.n_streams; ++i) {
-      Request request{.prompt = prompt(1, i),
-                      .n_predict = static_cast<int32_t>(arguments_.n_gen)};
+      Request request{.prompt = prompt(1, i), .n_predict = static_cast<int32_t>(arguments_.n_gen)};
       if (!adapters.empty())
         request.spans = {{.first = 0, .adapters = {adapters[i % adapters.size()]}}};
       handles.push_back(submit(std::move(request)));
@@ -169,9 +169,8 @@ Report measure(const BenchArguments &arguments, Bench &bench,
 }
 
 Json spread(const std::vector<double> &values) {
-  return {{"median", median(values)},
-          {"p10", quantile(values, 0.1)},
-          {"p90", quantile(values, 0.9)}};
+  return {
+      {"median", median(values)}, {"p10", quantile(values, 0.1)}, {"p90", quantile(values, 0.9)}};
 }
 
 Json to_json(const BenchArguments &arguments, const Times &times) {
@@ -197,12 +196,12 @@ void print_json(const BenchArguments &arguments, uint32_t n_threads, size_t n_ad
 }
 
 void print_line(const BenchArguments &arguments, const char *who, const Times &times) {
-  fmt::print("{:8} prefill {} tokens: {:.1f} tokens/s, decode {} x {}: {:.1f} tokens/s, "
-             "{:.2f} ms per step ({:.2f} to {:.2f})\n",
-             who, arguments.n_prompt, 1000.0 * arguments.n_prompt / median(times.prefill_ms),
-             arguments.n_gen, arguments.n_streams,
-             1000.0 * arguments.n_streams / median(times.step_ms), median(times.step_ms),
-             quantile(times.step_ms, 0.1), quantile(times.step_ms, 0.9));
+  fmt::print(
+      "{:8} prefill {} tokens: {:.1f} tokens/s, decode {} x {}: {:.1f} tokens/s, "
+      "{:.2f} ms per step ({:.2f} to {:.2f})\n",
+      who, arguments.n_prompt, 1000.0 * arguments.n_prompt / median(times.prefill_ms),
+      arguments.n_gen, arguments.n_streams, 1000.0 * arguments.n_streams / median(times.step_ms),
+      median(times.step_ms), quantile(times.step_ms, 0.1), quantile(times.step_ms, 0.9));
 }
 
 void print_text(const BenchArguments &arguments, uint32_t n_threads, size_t n_adapters,
@@ -228,8 +227,8 @@ int bench(const BenchArguments &arguments) {
   EngineOptions options = arguments.model.engine;
   // A block more for each stream, so that none has to give its memory up for another.
   constexpr uint32_t k_block_tokens = 32;
-  options.n_ctx = std::max(arguments.n_prompt,
-                           (arguments.n_gen + 1 + k_block_tokens) * arguments.n_streams);
+  options.n_ctx =
+      std::max(arguments.n_prompt, (arguments.n_gen + 1 + k_block_tokens) * arguments.n_streams);
   options.n_seqs_max = arguments.n_streams;
   options.n_queue_max = arguments.n_streams;
   options.n_ubatch = std::max(options.n_ubatch, arguments.n_streams);

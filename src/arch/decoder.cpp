@@ -39,8 +39,9 @@ ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x,
 
 std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams,
                                       const DecoderWeights &weights) {
-  const KvCache shapes(hparams, 1, GGML_TYPE_F16, KvCache::Memory::shapes_only);
-  Graph graph(hparams, shapes, {.n_tokens = 1, .n_outputs = 1, .n_kv = 1});
+  const KvCache shapes(hparams, {.n_blocks = 1, .n_blocks_swa = 1}, GGML_TYPE_F16,
+                       KvCache::Memory::shapes_only);
+  Graph graph(hparams, shapes, {});
   std::vector<AdaptableUse> uses;
   graph.record_uses(&uses);
   (void)build_decoder(graph, family, weights);

@@ -19,7 +19,7 @@ Executor::Options executor_options(const EngineOptions &options, const Model &mo
   constexpr uint32_t k_default_ctx = 4096;
   const uint32_t n_ctx =
       options.n_ctx > 0 ? options.n_ctx : std::min(model.n_ctx_train(), k_default_ctx);
-  return {.n_ctx = n_ctx,
+  return {.kv = {.n_ctx = n_ctx, .n_seqs_max = options.n_seqs_max, .n_ubatch = options.n_ubatch},
           .cache_type = to_ggml(options.cache_type),
           .n_threads = compute_threads(options.n_threads)};
 }

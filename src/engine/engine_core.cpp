@@ -53,7 +53,10 @@ struct EngineCore::Part {
 };
 
 EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits, Outside outside)
-    : executor_(std::move(executor)), limits_(limits), outside_(std::move(outside)) {
+    : executor_(std::move(executor)),
+      residency_(*executor_, limits.adapter_bytes),
+      limits_(limits),
+      outside_(std::move(outside)) {
   for (uint32_t i = 0; i < limits_.n_seqs_max; ++i) free_seats_.insert(static_cast<int32_t>(i));
 }
 
@@ -119,16 +122,16 @@ bool EngineCore::admit_next() {
 bool EngineCore::fits(uint32_t n_seats, uint32_t n_tokens) const {
   if (n_seats > free_seats_.size()) return false;
   if (n_seated() == 0) return true;
-  uint64_t n_needed = uint64_t{n_tokens} + executor_->n_block_tokens() * uint64_t{n_seats};
+  uint64_t n_needed = uint64_t{n_tokens} + executor_->block_size() * uint64_t{n_seats};
   for (const auto &sequence : sequences_) {
     if (!sequence->is_seated()) continue;
-    n_needed += sequence->n_tokens() - sequence->n_computed() + executor_->n_block_tokens();
+    n_needed += sequence->n_tokens() - sequence->n_computed() + executor_->block_size();
   }
   return n_needed <= executor_->n_free_tokens();
 }
 
 void EngineCore::start(std::shared_ptr<Job> job) {
-  auto spans = make_resident(job->request);
+  auto spans = make_resident(*job);
   job->admitted = Clock::now();
   job->n_open = job->request.n_choices;
   if (!spans) {
@@ -143,13 +146,13 @@ void EngineCore::start(std::shared_ptr<Job> job) {
   insert(std::move(sequence));
 }
 
-Expected<std::vector<AdapterSpan>> EngineCore::make_resident(const Request &request) {
+Expected<std::vector<AdapterSpan>> EngineCore::make_resident(Job &job) {
   std::vector<AdapterSpan> spans;
   try {
-    for (const auto &[first, adapters] : request.spans) {
+    for (const auto &[first, adapters] : job.request.spans) {
       std::vector<Worn> worn;
       for (const auto &[adapter, strength] : adapters) {
-        if (strength != 0) worn.push_back({executor_->add_adapter(adapter), strength});
+        if (strength != 0) worn.push_back({residency_.acquire(adapter, job.leases), strength});
       }
       spans.push_back({first, executor_->canonical(worn)});
     }
@@ -262,8 +265,7 @@ std::vector<std::shared_ptr<Sequence>> EngineCore::fork_choices(
   job.prompt_done = Clock::now();
   std::vector<std::shared_ptr<Sequence>> choices{first};
   for (uint32_t i = 1; i < job.request.n_choices; ++i) {
-    auto choice =
-        std::make_shared<Sequence>(first->shared_job(), i, executor_->model().tokenizer);
+    auto choice = std::make_shared<Sequence>(first->shared_job(), i, executor_->model().tokenizer);
     choice->sit_down(job.spare_seats.back(), first->n_computed());
     job.spare_seats.pop_back();
     executor_->fork(first->seq_id(), choice->seq_id());
@@ -304,7 +306,7 @@ void EngineCore::end_job(const std::shared_ptr<Job> &job, std::optional<Error> e
     if (sequence->shared_job() == job) remove(*sequence);
   }
   free_seats_.insert(job->spare_seats.begin(), job->spare_seats.end());
-  executor_->drop_unused_adapters();
+  residency_.release(job->leases);
   count_end(error);
   emit(*job, RequestEnd{.usage = usage_of(*job), .error = std::move(error)});
 }
@@ -329,10 +331,9 @@ void EngineCore::emit(const Job &job, Event event) {
 }
 
 void EngineCore::insert(std::shared_ptr<Sequence> sequence) {
-  const auto place =
-      std::ranges::upper_bound(sequences_, sequence, [](const auto &one, const auto &other) {
-        return goes_before(one->job(), other->job());
-      });
+  const auto place = std::ranges::upper_bound(
+      sequences_, sequence,
+      [](const auto &one, const auto &other) { return goes_before(one->job(), other->job()); });
   sequences_.insert(place, std::move(sequence));
 }
 
@@ -355,18 +356,17 @@ void EngineCore::stand_up(Sequence &sequence) {
 }
 
 uint32_t EngineCore::n_seated() const {
-  return static_cast<uint32_t>(
-      std::ranges::count_if(sequences_, [](const auto &sequence) { return sequence->is_seated(); }));
+  return static_cast<uint32_t>(std::ranges::count_if(
+      sequences_, [](const auto &sequence) { return sequence->is_seated(); }));
 }
 
 EngineStats EngineCore::stats() const {
   EngineStats stats = counters_;
   stats.n_running = n_seated();
-  stats.n_queued =
-      static_cast<uint32_t>(queue_.size() + sequences_.size()) - stats.n_running;
+  stats.n_queued = static_cast<uint32_t>(queue_.size() + sequences_.size()) - stats.n_running;
   stats.n_kv_tokens = executor_->n_kv_tokens();
   stats.n_kv_tokens_used = stats.n_kv_tokens - executor_->n_free_tokens();
-  stats.n_adapters = executor_->n_adapters();
+  stats.n_adapters = residency_.n_adapters();
   stats.adapter_bytes = executor_->pool_bytes();
   stats.n_graphs_built = executor_->n_graphs_built();
   for (const auto &job : queue_) ++stats.tenants[job->request.tenant].n_queued;
@@ -376,7 +376,6 @@ EngineStats EngineCore::stats() const {
   }
   return stats;
 }
-
 
 EngineSnapshot EngineCore::snapshot() const {
   EngineSnapshot snapshot{.n_seats = limits_.n_seqs_max, .n_ctx = executor_->n_ctx()};

@@ -11,6 +11,7 @@
 #include "engine/engine_invariants.h"
 #include "engine/executor.h"
 #include "engine/job.h"
+#include "engine/residency.h"
 #include "engine/sequence.h"
 #include "patchbay/engine.hpp"
 
@@ -25,12 +26,13 @@ class EngineCore {
     uint32_t n_ubatch = 256;
     uint32_t n_prefill_beside = 128;
     uint32_t n_seqs_max = 64;
+    size_t adapter_bytes = size_t{1} << 30U;
   };
 
   /// What the core tells the outside.
   struct Outside {
     std::function<void(const std::shared_ptr<EventQueue> &)> notify;  ///< on_events() is due
-    std::function<void()> left_queue;  ///< a request waits no longer
+    std::function<void()> left_queue;                                 ///< a request waits no longer
   };
 
   EngineCore(std::unique_ptr<Executor> executor, const Limits &limits, Outside outside);
@@ -61,7 +63,7 @@ class EngineCore {
   [[nodiscard]] bool admit_next();
   [[nodiscard]] bool fits(uint32_t n_seats, uint32_t n_tokens) const;
   void start(std::shared_ptr<Job> job);
-  [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(const Request &request);
+  [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
   void preempt_youngest();
 
   void deal_logits(const StepPlan &plan, std::span<const float> logits,
@@ -82,10 +84,12 @@ class EngineCore {
   [[nodiscard]] uint32_t n_seated() const;
 
   std::unique_ptr<Executor> executor_;
+  Residency residency_;
   Limits limits_;
   Outside outside_;
   std::deque<std::shared_ptr<Job>> queue_;  // by priority, then arrival
-  std::vector<std::shared_ptr<Sequence>> sequences_;                     // admitted; by priority, then arrival, then choice
+  std::vector<std::shared_ptr<Sequence>>
+      sequences_;  // admitted; by priority, then arrival, then choice
   std::set<int32_t> free_seats_;
   EngineStats counters_;  // the running sums of stats()
 };

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
+#include <cassert>
+#include <map>
 
 #include "arch/decoder.h"
 #include "kv/attention_mask.h"
@@ -37,19 +37,22 @@ struct Executor::Prepared {
   std::vector<int32_t> tokens;
   std::vector<SeqPos> places;
   std::vector<int32_t> positions;
-  std::vector<int64_t> cells;
   std::vector<int32_t> output_rows;
+  std::vector<SeqExtent> extents;
   Routing routing;
 
   explicit Prepared(const StepPlan &plan) {
     std::vector<const AdapterSet *> sets;
+    std::map<int32_t, uint32_t> n_added;
     for (const auto &row : plan.rows) {
       if (row.wants_logits) output_rows.push_back(static_cast<int32_t>(tokens.size()));
       tokens.push_back(row.token);
       places.push_back(row.place);
       positions.push_back(row.place.pos);
       sets.push_back(&plan.sets[row.i_set]);
+      ++n_added[row.place.seq_id];
     }
+    for (const auto &[seq_id, n_tokens] : n_added) extents.push_back({seq_id, n_tokens});
     // The graph needs at least one output; its logits are then not returned.
     if (output_rows.empty()) output_rows.push_back(0);
     routing = Routing::of(sets);
@@ -58,8 +61,9 @@ struct Executor::Prepared {
 
 Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &options)
     : model_(std::move(model)),
-      cells_(options.n_cells),
-      kv_(model_->hparams(), options.n_cells, options.cache_type),
+      n_ctx_(options.kv.n_ctx),
+      tables_(kv_sizes(model_->hparams(), options.kv), model_->hparams().n_swa),
+      kv_(model_->hparams(), kv_sizes(model_->hparams(), options.kv), options.cache_type),
       pool_(model_->info),
       threads_(new_threadpool(options.n_threads)),
       backend_(ggml_backend_cpu_init()),
@@ -68,38 +72,12 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
   ggml_backend_cpu_set_threadpool(backend_.get(), threads_.get());
 }
 
-/// Gives the cells of a step back unless the step is committed.
-class Executor::Claim {
- public:
-  Claim(CellTable &table, KvCache &kv, std::vector<int32_t> cells)
-      : table_(table), kv_(kv), cells_(std::move(cells)) {}
-  Claim(const Claim &) = delete;
-  Claim &operator=(const Claim &) = delete;
-  ~Claim() {
-    if (committed_) return;
-    table_.release(cells_);
-    kv_.clear(cells_);
-  }
-  void commit() { committed_ = true; }
-
- private:
-  CellTable &table_;
-  KvCache &kv_;
-  std::vector<int32_t> cells_;
-  bool committed_ = false;
-};
-
 Expected<void> Executor::check(const StepPlan &plan) const {
   const auto n_vocab = static_cast<int32_t>(model_->hparams().n_vocab);
   if (plan.rows.empty()) return fail(ErrorCode::invalid_argument, "a step has no tokens");
-  std::set<std::pair<int32_t, int32_t>> places;
+  std::map<int32_t, std::vector<int32_t>> positions_of;
   for (const auto &row : plan.rows) {
-    const auto [seq_id, pos] = row.place;
-    if (seq_id < 0 || pos < 0 || !places.insert({seq_id, pos}).second) {
-      return fail(
-          ErrorCode::invalid_argument,
-          fmt::format("position {} of sequence {} is no place, or one taken twice", pos, seq_id));
-    }
+    positions_of[row.place.seq_id].push_back(row.place.pos);
     if (row.token < 0 || row.token >= n_vocab) {
       return fail(
           ErrorCode::invalid_argument,
@@ -116,33 +94,74 @@ Expected<void> Executor::check(const StepPlan &plan) const {
       }
     }
   }
+  for (auto &[seq_id, positions] : positions_of) {
+    if (auto checked = check_places(seq_id, positions); !checked) return checked;
+  }
   return {};
+}
+
+/// The rows of a sequence may stand in any order, but leave no gap behind what it holds.
+Expected<void> Executor::check_places(int32_t seq_id, std::vector<int32_t> &positions) const {
+  if (seq_id < 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("there is no sequence {}", seq_id));
+  std::ranges::sort(positions);
+  auto expected = static_cast<int32_t>(n_tokens(seq_id));
+  for (const int32_t pos : positions) {
+    if (pos != expected++) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("position {} of sequence {} does not follow on its {} tokens", pos,
+                              seq_id, n_tokens(seq_id)));
+    }
+  }
+  return {};
+}
+
+Expected<KvTables::Reservation> Executor::reserve(const Prepared &step) {
+  for (const auto &[seq_id, n_added] : step.extents) {
+    if (n_added > n_ctx_ - n_tokens(seq_id)) {
+      return fail(
+          ErrorCode::context_overflow,
+          fmt::format("sequence {} has {} tokens, and {} more do not fit into a context of {}",
+                      seq_id, n_tokens(seq_id), n_added, n_ctx_));
+    }
+  }
+  auto reservation = tables_.reserve(step.extents);
+  if (!reservation) {
+    return fail(ErrorCode::context_overflow,
+                fmt::format("{} tokens need KV memory, and that of {} is free", step.tokens.size(),
+                            n_free_tokens()));
+  }
+  return std::move(*reservation);
 }
 
 Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
   if (auto checked = check(plan); !checked) return tl::unexpected(checked.error());
-  Prepared step(plan);
-  const auto claimed = cells_.claim(step.places);
-  if (!claimed) {
-    return fail(ErrorCode::context_overflow,
-                fmt::format("{} tokens need KV cells and {} of {} are free", step.places.size(),
-                            cells_.n_free(), cells_.n_cells()));
-  }
-  step.cells.assign(claimed->begin(), claimed->end());
-  Claim claim(cells_, kv_, *claimed);
-  auto logits = compute(step);
-  if (!logits) return logits;
-  claim.commit();
+  const Prepared step(plan);
+  auto reservation = reserve(step);
+  if (!reservation) return tl::unexpected(reservation.error());
+  kv_.copy(reservation->copies_full(), reservation->copies_window());
+  if (auto computed = compute(step); !computed) return tl::unexpected(computed.error());
+  reservation->commit();
+  assert(check_invariants(kv_snapshot()).empty());
   const bool wanted = std::ranges::any_of(plan.rows, &StepRow::wants_logits);
-  return wanted ? *logits : std::span<const float>{};
+  return wanted ? std::span<const float>(out_) : std::span<const float>{};
 }
 
-Expected<std::span<const float>> Executor::compute(const Prepared &step) try {
-  const GraphKey key{
-      .sizes = {.n_tokens = static_cast<int64_t>(step.tokens.size()),
-                .n_outputs = static_cast<int64_t>(step.output_rows.size()),
-                .n_kv = std::min(round_up(cells_.end(), k_kv_granularity), cells_.n_cells())},
-      .lora = lora_shape(step.routing)};
+GraphSizes Executor::sizes_of(const Prepared &step) const {
+  const auto n_kv = [](const BlockTables *tables) -> int64_t {
+    if (tables == nullptr) return 0;
+    const uint32_t block_size = tables->block_size();
+    return std::min(round_up(tables->pool().end() * block_size, k_kv_granularity),
+                    tables->pool().n_blocks() * block_size);
+  };
+  return {.n_tokens = static_cast<int64_t>(step.tokens.size()),
+          .n_outputs = static_cast<int64_t>(step.output_rows.size()),
+          .n_kv = n_kv(&tables_.full()),
+          .n_kv_swa = n_kv(tables_.window())};
+}
+
+Expected<void> Executor::compute(const Prepared &step) try {
+  const GraphKey key{.sizes = sizes_of(step), .lora = lora_shape(step.routing)};
   if ((graph_ == nullptr || !(key == key_)) && !build(key)) {
     return fail(ErrorCode::internal, "not enough memory for the step's intermediate results");
   }
@@ -154,12 +173,7 @@ Expected<std::span<const float>> Executor::compute(const Prepared &step) try {
   }
   out_.resize(static_cast<size_t>(ggml_nelements(logits_)));
   ggml_backend_tensor_get(logits_, out_.data(), 0, out_.size() * sizeof(float));
-  if (!std::ranges::all_of(out_, [](float logit) { return std::isfinite(logit); })) {
-    return fail(ErrorCode::internal,
-                "a step gave logits that are not finite: the weights, or an adapter at its "
-                "strength, are too large");
-  }
-  return std::span<const float>(out_);
+  return {};
 } catch (const LoadError &error) {  // of the adapters' stacks, which are made when first needed
   return fail(error.code(), error.what());
 }
@@ -187,26 +201,30 @@ bool Executor::build(const GraphKey &key) {
   // After a failure it holds a plan without memory.
   if (!fits) allocator_.reset(ggml_gallocr_new(ggml_backend_cpu_buffer_type()));
   key_ = key;
+  ++n_graphs_built_;
   graph_ = fits ? std::move(graph) : nullptr;
   return fits;
 }
 
 void Executor::upload(const Prepared &step) {
   const GraphInputs &inputs = graph_->inputs();
-  const auto n_kv = static_cast<uint32_t>(key_.sizes.n_kv);
   set(inputs.tokens, step.tokens);
   set(inputs.positions, step.positions);
-  set(inputs.cells, step.cells);
   set(inputs.output_rows, step.output_rows);
-  std::vector<ggml_fp16_t> mask(step.tokens.size() * n_kv);
-  fill_mask(cells_.cells(), n_kv, step.places, 0, mask);
-  set(inputs.mask, mask);
-  if (inputs.mask_swa != nullptr) {
-    fill_mask(cells_.cells(), n_kv, step.places, model_->hparams().n_swa, mask);
-    set(inputs.mask_swa, mask);
-  }
+  upload(step, tables_.full(), 0, inputs.full);
+  if (tables_.window() != nullptr) upload(step, *tables_.window(), tables_.n_swa(), inputs.window);
   if (graph_->lora() != nullptr)
     graph_->lora()->upload(step.routing, step.output_rows, step.tokens);
+}
+
+void Executor::upload(const Prepared &step, const BlockTables &tables, uint32_t n_swa,
+                      const CellInputs &inputs) {
+  std::vector<int64_t> cells;
+  for (const auto &place : step.places) cells.push_back(tables.cell(place));
+  set(inputs.cells, cells);
+  std::vector<ggml_fp16_t> mask(static_cast<size_t>(ggml_nelements(inputs.mask)));
+  fill_mask(tables, static_cast<uint32_t>(inputs.mask->ne[0]), step.places, n_swa, mask);
+  set(inputs.mask, mask);
 }
 
 }  // namespace patchbay

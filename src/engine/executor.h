@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "engine/loaded_model.h"
 #include "engine/step_plan.h"
-#include "kv/cell_table.h"
 #include "kv/kv_cache.h"
+#include "kv/kv_invariants.h"
+#include "kv/kv_tables.h"
 #include "lora/lora_pool.h"
 
 namespace patchbay {
@@ -21,12 +22,12 @@ namespace patchbay {
 class Executor {
  public:
   struct Options {
-    uint32_t n_cells = 4096;  ///< tokens in the KV cache, over all sequences
+    KvDemand kv;  ///< how large the KV cache is
     ggml_type cache_type = GGML_TYPE_F16;
     uint32_t n_threads = 1;
   };
 
-  /// Throws LoadError (out_of_memory).
+  /// Throws LoadError: out_of_memory, or a cache type that does not fit the model's heads.
   Executor(std::shared_ptr<const LoadedModel> model, const Options &options);
 
   // The graph refers to the cache.
@@ -34,7 +35,6 @@ class Executor {
   Executor &operator=(const Executor &) = delete;
 
   [[nodiscard]] const LoadedModel &model() const { return *model_; }
-  [[nodiscard]] const CellTable &cells() const { return cells_; }
 
   // The resident adapters, see LoraPool. Adding one throws LoadError, and the others stay.
   int32_t add_adapter(std::shared_ptr<const Adapter> adapter) {
@@ -50,20 +50,42 @@ class Executor {
   [[nodiscard]] size_t pool_bytes() const { return pool_.size_bytes(); }
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
-  /// n_outputs], valid until the next call. On an error nothing of the step stays: invalid_argument
-  /// (a row's token, place or adapter is out of range), context_overflow (not enough free cells),
-  /// out_of_memory (for the adapters as the step reads them), internal (the computation failed,
-  /// or gave logits that are not finite).
+  /// n_outputs], valid until the next call; they may be not finite, row by row, where weights or an
+  /// adapter at its strength are too large. A sequence's rows follow on what it holds, in any
+  /// order. On an error nothing of the step stays: invalid_argument (a row's token, place or
+  /// adapter is out of range), context_overflow (not enough free blocks, or a sequence longer than
+  /// n_ctx), out_of_memory (for the adapters as the step reads them), internal (the computation
+  /// failed).
   [[nodiscard]] Expected<std::span<const float>> run(const StepPlan &plan);
 
-  /// Forgets a sequence from position `first_pos` on.
-  void release(int32_t seq_id, int32_t first_pos = 0) {
-    kv_.clear(cells_.release(seq_id, first_pos));
+  /// `to` becomes a copy of `from` that shares its memory until one of them grows; what `to` held
+  /// is released.
+  void fork(int32_t from, int32_t to) { tables_.fork(from, to); }
+
+  /// Forgets a sequence.
+  void release(int32_t seq_id) { tables_.release(seq_id); }
+
+  /// Tokens that a sequence holds; 0 when there is no such sequence.
+  [[nodiscard]] uint32_t n_tokens(int32_t seq_id) const { return tables_.n_tokens(seq_id); }
+  /// Tokens that fit into the free blocks; those of a sequence's last block come on top.
+  [[nodiscard]] uint32_t n_free_tokens() const {
+    return tables_.full().pool().n_free() * tables_.full().block_size();
   }
+  /// The most tokens that one sequence may hold.
+  [[nodiscard]] uint32_t n_ctx() const { return n_ctx_; }
+  /// Tokens that the cache holds over all sequences, in whole blocks.
+  [[nodiscard]] uint32_t n_kv_tokens() const {
+    return tables_.full().pool().n_blocks() * tables_.full().block_size();
+  }
+  /// Tokens per block of the cache.
+  [[nodiscard]] uint32_t block_size() const { return tables_.full().block_size(); }
+  /// Steps that could not run the graph of the one before.
+  [[nodiscard]] uint64_t n_graphs_built() const { return n_graphs_built_; }
+  [[nodiscard]] size_t kv_bytes() const { return kv_.size_bytes(); }
+  [[nodiscard]] KvSnapshot kv_snapshot() const { return snapshot_of(tables_); }
 
  private:
   struct Prepared;
-  class Claim;
   struct ThreadpoolDeleter {
     void operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
   };
@@ -75,13 +97,19 @@ class Executor {
   };
 
   [[nodiscard]] Expected<void> check(const StepPlan &plan) const;
-  [[nodiscard]] Expected<std::span<const float>> compute(const Prepared &step);
+  [[nodiscard]] Expected<void> check_places(int32_t seq_id, std::vector<int32_t> &positions) const;
+  [[nodiscard]] Expected<KvTables::Reservation> reserve(const Prepared &step);
+  [[nodiscard]] GraphSizes sizes_of(const Prepared &step) const;
+  [[nodiscard]] Expected<void> compute(const Prepared &step);
   [[nodiscard]] LoraInputs::Shape lora_shape(const Routing &routing);
   [[nodiscard]] bool build(const GraphKey &key);
   void upload(const Prepared &step);
+  void upload(const Prepared &step, const BlockTables &tables, uint32_t n_swa,
+              const CellInputs &inputs);
 
   std::shared_ptr<const LoadedModel> model_;
-  CellTable cells_;
+  uint32_t n_ctx_;
+  KvTables tables_;
   KvCache kv_;
   LoraPool pool_;
   std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>
@@ -89,6 +117,7 @@ class Executor {
   ggml_backend_ptr backend_;
   ggml_gallocr_ptr allocator_;
   GraphKey key_;
+  uint64_t n_graphs_built_ = 0;
   std::unique_ptr<Graph> graph_;
   ggml_tensor *logits_ = nullptr;  // owned by graph_
   std::vector<float> out_;

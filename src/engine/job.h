@@ -23,11 +23,12 @@ struct Job {
 
   // From admission on.
   Clock::time_point admitted;
-  Clock::time_point prompt_done;   ///< when the prompt's last logits were there
-  std::vector<AdapterSpan> spans;  ///< of resident adapters
-  bool forked = false;             ///< every choice has its own sequence
+  Clock::time_point prompt_done;     ///< when the prompt's last logits were there
+  std::vector<AdapterSpan> spans;    ///< of resident adapters
+  std::vector<int32_t> leases;       ///< adapters that must stay resident, see Residency
+  bool forked = false;               ///< every choice has its own sequence
   std::vector<int32_t> spare_seats;  ///< kept for the choices that are still to come
-  uint32_t n_open = 0;             ///< choices that have not ended
+  uint32_t n_open = 0;               ///< choices that have not ended
   Usage usage;
   bool ended = false;  ///< its RequestEnd was sent
 };

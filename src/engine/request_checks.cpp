@@ -50,8 +50,7 @@ Expected<void> check_counts(const Request &request, const RequestBounds &bounds)
   if (request.n_predict < -1)
     return refuse("n_predict must be at least -1, found {}", request.n_predict);
   if (request.n_choices < 1 || request.n_choices > bounds.n_seqs_max) {
-    return refuse("n_choices must be from 1 to {}, found {}", bounds.n_seqs_max,
-                  request.n_choices);
+    return refuse("n_choices must be from 1 to {}, found {}", bounds.n_seqs_max, request.n_choices);
   }
   return {};
 }

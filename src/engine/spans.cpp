@@ -9,15 +9,15 @@
 namespace patchbay {
 namespace {
 
-/// First token that wears the adapter, -1: none does.
-int32_t start_of(const std::vector<int32_t> &prompt, const WornAdapter &worn) {
-  if (worn.adapter == nullptr || worn.strength == 0) return -1;
-  const auto &invocation = worn.adapter->invocation_tokens;
-  return invocation.empty() ? 0 : find_last(prompt, invocation);
+/// A missing adapter passes for one here; the engine refuses it.
+bool is_ordinary(const WornAdapter &worn) {
+  return worn.adapter == nullptr || worn.adapter->invocation_tokens.empty();
 }
 
-bool is_ordinary(const WornAdapter &worn) {
-  return worn.adapter != nullptr && worn.adapter->invocation_tokens.empty();
+/// First token that wears the adapter, -1: none does.
+int32_t start_of(const std::vector<int32_t> &prompt, const WornAdapter &worn) {
+  if (worn.strength == 0) return -1;
+  return is_ordinary(worn) ? 0 : find_last(prompt, worn.adapter->invocation_tokens);
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ PlannedSpans plan_spans(const std::vector<int32_t> &prompt,
     RequestSpan span{.first = start};
     for (size_t i = 0; i < adapters.size(); ++i) {
       const int32_t from = plan.active_from[i];
-      if (is_ordinary(adapters[i]) ? from == 0 : from == start) span.adapters.push_back(adapters[i]);
+      if (is_ordinary(adapters[i]) ? from == 0 : from == start)
+        span.adapters.push_back(adapters[i]);
     }
     plan.spans.push_back(std::move(span));
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/spans.h"
-#include "kv/cell_table.h"
+#include "kv/seq_pos.h"
 #include "lora/routing.h"
 
 namespace patchbay {

@@ -26,37 +26,55 @@ ggml_tensor *project(Graph &g, const LinearWeights &layer, const Weight &norm, g
 
 /// Writes the step's rows [n_embd_head, n_head_kv, n_tokens] into their cells of `cache`
 /// [n_embd_kv, n_cells].
-void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows) {
+void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows, ggml_tensor *cells) {
   ggml_tensor *flat = ggml_reshape_2d(g.context(), rows, cache->ne[0], rows->ne[2]);
-  g.expand(ggml_set_rows(g.context(), cache, flat, g.inputs().cells));
+  g.expand(ggml_set_rows(g.context(), cache, flat, cells));
+}
+
+/// Attention over a mask meets every cell: what one sequence may not see is multiplied by 0. So an
+/// infinity of one would be a NaN of all, and what enters the cache is kept within F16's range.
+ggml_tensor *finite(Graph &g, ggml_tensor *rows) {
+  constexpr float k_largest = 65504;
+  return ggml_clamp(g.context(), rows, -k_largest, k_largest);
 }
 
 /// The first n_kv cells by head: a view [n_embd_head, n_kv, n_head_kv].
-ggml_tensor *cells_by_head(Graph &g, ggml_tensor *cache) {
+ggml_tensor *cells_by_head(Graph &g, ggml_tensor *cache, int64_t n_kv) {
   const HParams &hp = g.hparams();
-  return ggml_view_3d(g.context(), cache, hp.n_embd_head, g.sizes().n_kv, hp.n_head_kv,
-                      cache->nb[1], ggml_row_size(cache->type, hp.n_embd_head), 0);
+  return ggml_view_3d(g.context(), cache, hp.n_embd_head, n_kv, hp.n_head_kv, cache->nb[1],
+                      ggml_row_size(cache->type, hp.n_embd_head), 0);
+}
+
+/// q [n_embd_head, n_head, n_tokens] against all cells under the step's mask -> the same, by head.
+ggml_tensor *masked_attention(Graph &g, ggml_tensor *q, uint32_t il) {
+  ggml_context *c = g.context();
+  ggml_tensor *mask = g.cell_inputs(il).mask;
+  const int64_t n_kv = mask->ne[0];
+  ggml_tensor *heads =
+      ggml_flash_attn_ext(c, ggml_permute(c, q, 0, 2, 1, 3), cells_by_head(g, g.kv().k(il), n_kv),
+                          cells_by_head(g, g.kv().v(il), n_kv), mask, g.hparams().attn_scale,
+                          /*max_bias=*/0, /*logit_softcap=*/0);
+  ggml_flash_attn_ext_set_prec(heads, GGML_PREC_F32);
+  return heads;
+}
+
+/// Stores the step's keys and values, then attends.
+ggml_tensor *attend(Graph &g, ggml_tensor *q, ggml_tensor *k, ggml_tensor *v, uint32_t il) {
+  ggml_tensor *cells = g.cell_inputs(il).cells;
+  store(g, g.kv().k(il), finite(g, k), cells);
+  store(g, g.kv().v(il), finite(g, v), cells);
+  return masked_attention(g, q, il);
 }
 
 }  // namespace
 
 ggml_tensor *attention(Graph &g, const AttentionWeights &w, ggml_tensor *x,
                        const AttentionOptions &options) {
-  const HParams &hp = g.hparams();
-  ggml_context *c = g.context();
   ggml_tensor *q = rope(g, project(g, w.q, w.q_norm, x), options);
   ggml_tensor *k = rope(g, project(g, w.k, w.k_norm, x), options);
   ggml_tensor *v = project(g, w.v, {}, x);
-  store(g, g.kv().k(options.il), k);
-  store(g, g.kv().v(options.il), v);
-
-  ggml_tensor *mask = hp.is_swa(options.il) ? g.inputs().mask_swa : g.inputs().mask;
-  ggml_tensor *heads =
-      ggml_flash_attn_ext(c, ggml_permute(c, q, 0, 2, 1, 3), cells_by_head(g, g.kv().k(options.il)),
-                          cells_by_head(g, g.kv().v(options.il)), mask, hp.attn_scale,
-                          /*max_bias=*/0, /*logit_softcap=*/0);
-  ggml_flash_attn_ext_set_prec(heads, GGML_PREC_F32);
-  return linear(g, w.output, ggml_reshape_2d(c, heads, hp.n_embd_q(), x->ne[1]));
+  ggml_tensor *heads = attend(g, q, k, v, options.il);
+  return linear(g, w.output, ggml_reshape_2d(g.context(), heads, g.hparams().n_embd_q(), x->ne[1]));
 }
 
 }  // namespace patchbay

@@ -41,9 +41,12 @@ void Graph::make_inputs() {
   };
   inputs_.tokens = input(GGML_TYPE_I32, sizes_.n_tokens);
   inputs_.positions = input(GGML_TYPE_I32, sizes_.n_tokens);
-  inputs_.cells = input(GGML_TYPE_I64, sizes_.n_tokens);
-  inputs_.mask = input(GGML_TYPE_F16, sizes_.n_kv, sizes_.n_tokens);
-  if (hparams_.n_swa > 0) inputs_.mask_swa = input(GGML_TYPE_F16, sizes_.n_kv, sizes_.n_tokens);
+  inputs_.full = {.cells = input(GGML_TYPE_I64, sizes_.n_tokens),
+                  .mask = input(GGML_TYPE_F16, sizes_.n_kv, sizes_.n_tokens)};
+  if (hparams_.n_swa > 0) {
+    inputs_.window = {.cells = input(GGML_TYPE_I64, sizes_.n_tokens),
+                      .mask = input(GGML_TYPE_F16, sizes_.n_kv_swa, sizes_.n_tokens)};
+  }
   if (sizes_.n_outputs < sizes_.n_tokens)
     inputs_.output_rows = input(GGML_TYPE_I32, sizes_.n_outputs);
 }

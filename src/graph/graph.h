@@ -20,20 +20,25 @@ struct GraphSizes {
   int64_t n_tokens = 1;
   int64_t n_outputs = 1;  ///< tokens whose logits are wanted
   int64_t n_kv = 1;       ///< cells that attention looks at
+  int64_t n_kv_swa = 1;   ///< the same in sliding-window layers, which have cells of their own
 
   bool operator==(const GraphSizes &) const = default;
+};
+
+/// What the layers of one KV pool are fed.
+struct CellInputs {
+  ggml_tensor *cells = nullptr;  // I64 [n_tokens], KV cell that each token writes
+  ggml_tensor *mask = nullptr;   // F16 [n_kv, n_tokens]
 };
 
 /// What a step feeds its graph. Filled for every run: the allocator reuses the memory of an input
 /// after its last reader.
 struct GraphInputs {
-  ggml_tensor *tokens = nullptr;     // I32 [n_tokens]
-  ggml_tensor *positions = nullptr;  // I32 [n_tokens]
-  ggml_tensor *cells = nullptr;      // I64 [n_tokens], KV cell that each token writes
-  ggml_tensor *mask = nullptr;       // F16 [n_kv, n_tokens]
-  ggml_tensor *mask_swa =
-      nullptr;  // F16 [n_kv, n_tokens], of sliding-window layers; models that have them only
+  ggml_tensor *tokens = nullptr;       // I32 [n_tokens]
+  ggml_tensor *positions = nullptr;    // I32 [n_tokens]
   ggml_tensor *output_rows = nullptr;  // I32 [n_outputs], unless every token is an output
+  CellInputs full;                     // of layers that see everything
+  CellInputs window;                   // of sliding-window layers; models that have them only
 };
 
 /// A graph under construction: what the blocks of this folder need and nothing about requests. One
@@ -48,6 +53,9 @@ class Graph {
   [[nodiscard]] const KvCache &kv() const { return kv_; }
   [[nodiscard]] const GraphSizes &sizes() const { return sizes_; }
   [[nodiscard]] const GraphInputs &inputs() const { return inputs_; }
+  [[nodiscard]] const CellInputs &cell_inputs(uint32_t il) const {
+    return hparams_.is_swa(il) ? inputs_.window : inputs_.full;
+  }
   [[nodiscard]] ggml_context *context() const { return context_.get(); }
   [[nodiscard]] ggml_cgraph *cgraph() const { return cgraph_; }
   [[nodiscard]] LoraInputs *lora() const { return lora_.get(); }

@@ -1,28 +1,24 @@
 #include "kv/attention_mask.h"
 
+#include <algorithm>
 #include <cassert>
 #include <limits>
 
 namespace patchbay {
-namespace {
 
-bool sees(const SeqPos &token, const SeqPos &cell, uint32_t n_swa) {
-  if (cell.seq_id != token.seq_id || cell.pos > token.pos) return false;
-  return n_swa == 0 || token.pos - cell.pos < static_cast<int32_t>(n_swa);
-}
-
-}  // namespace
-
-void fill_mask(std::span<const SeqPos> cells, uint32_t n_kv, std::span<const SeqPos> tokens,
+void fill_mask(const BlockTables &tables, uint32_t n_kv, std::span<const SeqPos> tokens,
                uint32_t n_swa, std::span<ggml_fp16_t> mask) {
-  assert(n_kv <= cells.size() && mask.size() == n_kv * tokens.size());
+  assert(mask.size() == n_kv * tokens.size());
   const ggml_fp16_t visible = ggml_fp32_to_fp16(0);
   const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
-  size_t i = 0;
+  std::ranges::fill(mask, hidden);
   for (const auto &token : tokens) {
-    for (uint32_t i_cell = 0; i_cell < n_kv; ++i_cell) {
-      mask[i++] = sees(token, cells[i_cell], n_swa) ? visible : hidden;
-    }
+    const auto row = mask.first(n_kv);
+    mask = mask.subspan(n_kv);
+    const int32_t n_seen =
+        n_swa == 0 ? token.pos + 1 : std::min(token.pos + 1, static_cast<int32_t>(n_swa));
+    for (int32_t pos = token.pos + 1 - n_seen; pos <= token.pos; ++pos)
+      row[static_cast<size_t>(tables.cell({token.seq_id, pos}))] = visible;
   }
 }
 

@@ -2,37 +2,62 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "base/error.h"
 
 namespace patchbay {
+namespace {
 
-KvCache::KvCache(const HParams &hparams, uint32_t n_cells, ggml_type type, Memory memory)
-    : context_(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * hparams.n_layer,
+void copy_block(ggml_tensor *tensor, uint32_t block_size, const BlockCopy &copy) {
+  const size_t n_bytes = block_size * tensor->nb[1];
+  auto *data = static_cast<char *>(tensor->data);
+  std::memcpy(data + static_cast<size_t>(copy.to) * n_bytes,
+              data + static_cast<size_t>(copy.from) * n_bytes, n_bytes);
+}
+
+void check_type(const HParams &hparams, ggml_type type) {
+  if (hparams.n_embd_head % ggml_blck_size(type) == 0) return;
+  throw LoadError({.problem = fmt::format("a KV cache of type {} needs heads of a multiple of {}",
+                                          ggml_type_name(type), ggml_blck_size(type)),
+                   .found = fmt::format("{}", hparams.n_embd_head),
+                   .hint = "f16 fits every model"});
+}
+
+}  // namespace
+
+KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, Memory memory)
+    : block_size_(sizes.block_size),
+      context_(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * hparams.n_layer,
                           .mem_buffer = nullptr,
                           .no_alloc = true})) {
+  check_type(hparams, type);
   for (uint32_t il = 0; il < hparams.n_layer; ++il) {
-    k_.push_back(ggml_new_tensor_2d(context_.get(), type, hparams.n_embd_kv(), n_cells));
-    v_.push_back(ggml_new_tensor_2d(context_.get(), type, hparams.n_embd_kv(), n_cells));
+    const bool is_swa = hparams.is_swa(il);
+    const uint32_t n_cells = is_swa ? sizes.n_cells_swa() : sizes.n_cells();
+    const auto rows = [&] {
+      return ggml_new_tensor_2d(context_.get(), type, hparams.n_embd_kv(), n_cells);
+    };
+    layers_.push_back({.k = rows(), .v = rows(), .is_swa = is_swa});
   }
   if (memory == Memory::shapes_only) return;
   buffer_.reset(
       ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_cpu_buffer_type()));
   if (!buffer_) {
     throw LoadError(
-        {.problem = fmt::format("not enough memory for a KV cache of {} tokens", n_cells),
+        {.problem = fmt::format("not enough memory for a KV cache of {} tokens", sizes.n_cells()),
          .hint = "a smaller -c needs less",
          .code = ErrorCode::out_of_memory});
   }
+  // A read of a cell that was never written gives zeros, not what the memory held before.
   ggml_backend_buffer_clear(buffer_.get(), 0);
 }
 
-void KvCache::clear(std::span<const int32_t> cells) {
-  for (const auto &tensors : {k_, v_}) {
-    for (ggml_tensor *tensor : tensors) {
-      for (const int32_t cell : cells) {
-        ggml_backend_tensor_memset(tensor, 0, static_cast<size_t>(cell) * tensor->nb[1],
-                                   tensor->nb[1]);
-      }
+void KvCache::copy(std::span<const BlockCopy> full, std::span<const BlockCopy> window) {
+  for (const auto &layer : layers_) {
+    for (const auto &block : layer.is_swa ? window : full) {
+      copy_block(layer.k, block_size_, block);
+      copy_block(layer.v, block_size_, block);
     }
   }
 }

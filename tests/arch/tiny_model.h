@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct TinyModel {
   ggml_type type = GGML_TYPE_F32;  ///< of all matrices
   uint64_t seed = 1;
   TinyFolding folding = {};
+
+  /// For GoogleTest, which would print the bytes.
+  inline void PrintTo(const TinyModel &model, std::ostream *out) { *out << model.name; }
 };
 
 inline HParams tiny_hparams() {

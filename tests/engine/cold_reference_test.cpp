@@ -97,7 +97,7 @@ class Program {
     ASSERT_EQ(running.choices.size(), cold.choices.size());
     for (size_t i = 0; i < cold.choices.size(); ++i) {
       EXPECT_EQ(running.choices[i].tokens, cold.choices[i].tokens) << "choice " << i;
-      EXPECT_EQ(running.choices[i].logprobs, cold.choices[i].logprobs) << "choice " << i;
+      EXPECT_LT(max_difference(running.choices[i].logprobs, cold.choices[i].logprobs), 1e-4F);
       EXPECT_EQ(running.choices[i].reason, cold.choices[i].reason) << "choice " << i;
     }
     ++seen.n_compared;
@@ -117,13 +117,13 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   const auto model = load_tiny(GetParam(), dir);
   // Room for about three requests, so that most programs run out of it.
   Program program(model,
-                  {.n_ctx = 80,
-                   .n_block_tokens = 4,
-                   .limits = {.n_ubatch = 24, .n_prefill_beside = 7, .n_seqs_max = 6}},
+                  {.n_ctx = 72,
+                   .block_size = 4,
+                   .limits = {.n_ubatch = 24, .n_prefill_beside = 7, .n_seqs_max = 8}},
                   2026);
-  program.run(150);
-  EXPECT_GT(program.seen.n_steps, 300U);
-  EXPECT_GT(program.seen.n_compared, 100U);
+  program.run(400);
+  EXPECT_GT(program.seen.n_steps, 1000U);
+  EXPECT_GT(program.seen.n_compared, 300U);
   EXPECT_GT(program.seen.n_cancelled, 0U);
   EXPECT_GT(program.seen.n_preemptions, 10U);
   std::printf("%llu steps, %llu answers equal, %llu cancelled, %llu preemptions\n",
@@ -134,7 +134,7 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllFamilies, ColdReference, testing::ValuesIn(all_tiny_models()),
-                         [](const auto &info) { return info.param.name; });
+                         [](const auto &param) { return param.param.name; });
 
 }  // namespace
 }  // namespace patchbay

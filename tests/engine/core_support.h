@@ -14,7 +14,7 @@ namespace patchbay {
 
 struct CoreSetup {
   uint32_t n_ctx = 256;
-  uint32_t n_block_tokens = 4;
+  uint32_t block_size = 4;
   EngineCore::Limits limits{.n_ubatch = 256, .n_prefill_beside = 128, .n_seqs_max = 16};
   ggml_type cache_type = GGML_TYPE_F32;
 };
@@ -22,10 +22,10 @@ struct CoreSetup {
 inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> model,
                                              const CoreSetup &setup = {}) {
   auto executor = std::make_unique<Executor>(
-      std::move(model), Executor::Options{.n_ctx = setup.n_ctx,
-                                          .n_seqs_max = setup.limits.n_seqs_max,
-                                          .n_ubatch = setup.limits.n_ubatch,
-                                          .n_block_tokens = setup.n_block_tokens,
+      std::move(model), Executor::Options{.kv = {.n_ctx = setup.n_ctx,
+                                                 .n_seqs_max = setup.limits.n_seqs_max,
+                                                 .n_ubatch = setup.limits.n_ubatch,
+                                                 .block_size = setup.block_size},
                                           .cache_type = setup.cache_type,
                                           .n_threads = 1});
   return std::make_unique<EngineCore>(
@@ -64,7 +64,7 @@ struct Running {
     choice.logprobs.push_back(event.logprob);
   }
   void operator()(const LogitsEvent &event) {
-    if (logits.empty()) EXPECT_EQ(event.first, 0);
+    EXPECT_EQ(event.first == 0, logits.empty());
     logits.insert(logits.end(), event.logits.begin(), event.logits.end());
   }
   void operator()(const ChoiceEnd &event) {

@@ -94,7 +94,7 @@ TEST_F(EngineCoreTest, ChoicesShareThePromptAndDrawForThemselves) {
 }
 
 TEST_F(EngineCoreTest, WithoutRoomTheYoungestWaitsAndLosesNothing) {
-  const auto core = make_core(model_, {.n_ctx = 24, .n_block_tokens = 4});
+  const auto core = make_core(model_, {.n_ctx = 24, .block_size = 4});
   Running &older = submit(*core, greedy(prompt_, 12));
   Running &younger = submit(*core, greedy({8, 8, 2}, 12));
   run(*core);
@@ -108,7 +108,7 @@ TEST_F(EngineCoreTest, WithoutRoomTheYoungestWaitsAndLosesNothing) {
 }
 
 TEST_F(EngineCoreTest, TheContextLimitEndsOneRequestAndNoOther) {
-  const auto core = make_core(model_, {.n_ctx = 16, .n_block_tokens = 4});
+  const auto core = make_core(model_, {.n_ctx = 16, .block_size = 4});
   Running &endless = submit(*core, greedy(prompt_, -1));
   Running &other = submit(*core, greedy({8, 8, 2}, 3));
   run(*core);
@@ -165,9 +165,9 @@ TEST_F(EngineCoreTest, AHigherPriorityIsAdmittedFirst) {
 
 TEST_F(EngineCoreTest, NumbersThatOverflowEndTheirOwnRequestOnly) {
   const auto core = make_core(model_);
-  const auto huge = make_random_adapter(model_->info.uses, 2, 1e20F, 1);
+  const auto adapter = make_random_adapter(model_->info.uses, 2, 1, 1);
   Request broken = greedy(prompt_, 4);
-  broken.spans = {{0, {{huge, 1e10F}}}};
+  broken.spans = {{0, {{adapter, 3e38F}}}};
   Running &bad = submit(*core, broken);
   Running &good = submit(*core, greedy({8, 8, 2}, 4));
   run(*core);
@@ -195,20 +195,27 @@ TEST_F(EngineCoreTest, AnAdapterOfAnotherModelEndsItsOwnRequestOnly) {
   EXPECT_FALSE(good.end->error);
 }
 
-TEST_F(EngineCoreTest, AnAdapterThatNobodyHoldsAnyMoreLeavesTheMemory) {
-  const auto core = make_core(model_);
-  auto adapter = make_random_adapter(model_->info.uses, 2, 0.1F, 1);
-  Request request = greedy(prompt_, 2);
-  request.spans = {{0, {{adapter, 1}}}};
-  submit(*core, request);
+TEST_F(EngineCoreTest, AdaptersBeyondTheirMemoryLeaveOnceNobodyWearsThem) {
+  const auto one = make_random_adapter(model_->info.uses, 2, 0.1F, 1);
+  const auto two = make_random_adapter(model_->info.uses, 2, 0.1F, 2);
+  const auto core = make_core(model_, {.limits = {.adapter_bytes = one->size_bytes + 1}});
+  const auto wearing = [&](const std::shared_ptr<const Adapter> &adapter) {
+    Request request = greedy(prompt_, 3);
+    request.spans = {{0, {{adapter, 1}}}};
+    return request;
+  };
+  submit(*core, wearing(one));
+  submit(*core, wearing(two));
+  core->step();
+  EXPECT_EQ(core->stats().n_adapters, 2U);
   run(*core);
   EXPECT_EQ(core->stats().n_adapters, 1U);
-  adapter.reset();
-  request.spans.clear();
-  running_.clear();
-  submit(*core, request);
+  submit(*core, wearing(one));
   run(*core);
-  EXPECT_EQ(core->stats().n_adapters, 0U);
+  for (Running &running : running_) {
+    running.drain();
+    EXPECT_EQ(running.choices, run_cold(model_, running.job->request).choices);
+  }
 }
 
 TEST_F(EngineCoreTest, OneGraphServesEveryMixOfAdapters) {

@@ -114,7 +114,9 @@ TEST_F(EngineTest, AFullQueueRefusesWithoutLosingWhatWaits) {
 
 TEST_F(EngineTest, AHandleThatGoesTakesItsRequestWithIt) {
   const auto tested = engine();
-  { auto gone = accepted(*tested, greedy(prompt_, -1)); }
+  {
+    auto gone = accepted(*tested, greedy(prompt_, -1));
+  }
   auto other = accepted(*tested, greedy(prompt_, 3));
   EXPECT_THAT(tokens_of(other), SizeIs(3));
   while (tested->stats().n_requests_cancelled + tested->stats().n_requests_done < 2)

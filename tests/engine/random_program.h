@@ -17,7 +17,7 @@ class RandomRequests {
   struct Bounds {
     int32_t n_vocab = 48;
     int32_t n_prompt_most = 24;
-    int32_t n_predict_most = 12;
+    int32_t n_predict_most = 24;
     uint32_t n_choices_most = 3;
   };
 
@@ -33,8 +33,9 @@ class RandomRequests {
     request.sampling = sampling();
     request.n_predict = below(bounds_.n_predict_most + 1);
     request.n_choices =
-        below(4) == 0 ? 1 + static_cast<uint32_t>(below(static_cast<int32_t>(bounds_.n_choices_most)))
-                      : 1;
+        below(4) == 0
+            ? 1 + static_cast<uint32_t>(below(static_cast<int32_t>(bounds_.n_choices_most)))
+            : 1;
     request.ignore_eos = below(2) == 0;
     if (below(3) == 0) request.n_logprobs = static_cast<uint32_t>(below(4));
     request.priority = below(5) == 0 ? below(3) - 1 : 0;
@@ -61,7 +62,8 @@ class RandomRequests {
       prompt.insert(prompt.end(), more.begin(), more.end());
     };
     append(tokens(1 + below(bounds_.n_prompt_most / 3)));
-    const auto &adapter = adapters_[static_cast<size_t>(below(static_cast<int32_t>(adapters_.size())))];
+    const auto &adapter =
+        adapters_[static_cast<size_t>(below(static_cast<int32_t>(adapters_.size())))];
     if (below(2) == 0) append(adapter->invocation_tokens);
     if (below(2) == 0) append(tokens(1 + below(3)));
     return prompt;

@@ -114,7 +114,7 @@ TEST_F(SessionTest, TheContextLimitEndsTheTextAndEveryTokenBeforeItCounts) {
   for (const uint32_t n_ctx : {5U, 6U, 7U}) {
     auto tested = session(n_ctx);
     const auto result = tested.generate(prompt_, greedy(-1));
-    EXPECT_EQ(result.reason, StopReason::context);
+    EXPECT_EQ(result.reason, StopReason::length);
     // The last token drawn needs no cell of its own.
     EXPECT_THAT(result.tokens, SizeIs(n_ctx - prompt_.size() + 1));
   }

@@ -73,9 +73,8 @@ TEST(PlanStep, RowsThatWearTheSameAreNeighboursAndTheBaseGoesFirst) {
   };
   const auto plan = plan_step(std::array{of(0, second), of(1, first), of(2, k_base), of(3, second),
                                          of(4, k_base), of(5, first)});
-  EXPECT_THAT(places(plan),
-              ElementsAre(std::pair(2, 1), std::pair(4, 1), std::pair(1, 1), std::pair(5, 1),
-                          std::pair(0, 1), std::pair(3, 1)));
+  EXPECT_THAT(places(plan), ElementsAre(std::pair(2, 1), std::pair(4, 1), std::pair(1, 1),
+                                        std::pair(5, 1), std::pair(0, 1), std::pair(3, 1)));
   EXPECT_THAT(plan.sets, ElementsAre(AdapterSet{}, k_first, k_second));
   EXPECT_THAT(each(plan, &StepRow::i_set), ElementsAre(0, 0, 1, 1, 2, 2));
 }
@@ -83,9 +82,9 @@ TEST(PlanStep, RowsThatWearTheSameAreNeighboursAndTheBaseGoesFirst) {
 TEST(PlanStep, TheSameAdapterAtAnotherStrengthIsAnotherSet) {
   const std::vector<AdapterSpan> half{{0, {{0, 0.5F}}}};
   const std::vector<AdapterSpan> full{{0, {{0, 1}}}};
-  const auto plan = plan_step(std::array{
-      Chunk{.seq_id = 0, .tokens = k_tokens, .spans = full, .first = 0, .n_tokens = 1},
-      Chunk{.seq_id = 1, .tokens = k_tokens, .spans = half, .first = 0, .n_tokens = 1}});
+  const auto plan = plan_step(
+      std::array{Chunk{.seq_id = 0, .tokens = k_tokens, .spans = full, .first = 0, .n_tokens = 1},
+                 Chunk{.seq_id = 1, .tokens = k_tokens, .spans = half, .first = 0, .n_tokens = 1}});
   EXPECT_EQ(plan.sets.size(), 2U);
 }
 

@@ -41,11 +41,12 @@ inline std::shared_ptr<const LoadedModel> load_tiny(const TinyModel &model, cons
 }
 
 inline std::unique_ptr<Executor> make_executor(
-    std::shared_ptr<const LoadedModel> model, uint32_t n_cells = 64,
+    std::shared_ptr<const LoadedModel> model, uint32_t n_ctx = 64,
     const std::vector<std::shared_ptr<const Adapter>> &adapters = {}) {
   auto executor = std::make_unique<Executor>(
       std::move(model),
-      Executor::Options{.n_cells = n_cells, .cache_type = GGML_TYPE_F32, .n_threads = 1});
+      Executor::Options{
+          .kv = {.n_ctx = n_ctx, .block_size = 4}, .cache_type = GGML_TYPE_F32, .n_threads = 1});
   for (const auto &adapter : adapters) executor->add_adapter(adapter);
   return executor;
 }

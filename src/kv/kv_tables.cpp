@@ -1,0 +1,78 @@
+#include "kv/kv_tables.h"
+
+#include <utility>
+
+namespace patchbay {
+namespace {
+
+void undo_all(BlockTables &tables, std::span<const BlockExtension> extensions) {
+  for (size_t i = extensions.size(); i > 0; --i) tables.undo(extensions[i - 1]);
+}
+
+}  // namespace
+
+KvTables::KvTables(const KvSizes &sizes, uint32_t n_swa)
+    : full_(sizes.n_blocks, sizes.block_size), n_swa_(n_swa) {
+  if (n_swa > 0) window_.emplace(sizes.n_blocks_swa, sizes.block_size);
+}
+
+std::optional<KvTables::Reservation> KvTables::reserve(std::span<const SeqExtent> extents) {
+  Reservation reservation(*this);
+  for (const auto &extent : extents) {
+    if (!reservation.add(extent)) return std::nullopt;
+  }
+  return reservation;
+}
+
+void KvTables::fork(int32_t from, int32_t to) {
+  full_.fork(from, to);
+  if (window_) window_->fork(from, to);
+}
+
+void KvTables::release(int32_t seq_id) {
+  full_.release(seq_id);
+  if (window_) window_->release(seq_id);
+}
+
+void KvTables::drop_out_of_window(int32_t seq_id) {
+  // The next token sees itself and the n_swa - 1 tokens before it.
+  const uint32_t n_next = n_tokens(seq_id) + 1;
+  if (window_ && n_next > n_swa_) window_->drop_before(seq_id, n_next - n_swa_);
+}
+
+KvTables::Reservation::Reservation(Reservation &&other) noexcept
+    : tables_(std::exchange(other.tables_, nullptr)),
+      full_(std::move(other.full_)),
+      window_(std::move(other.window_)) {}
+
+KvTables::Reservation::~Reservation() {
+  if (tables_ == nullptr) return;
+  undo_all(tables_->full_, full_);
+  if (tables_->window_) undo_all(*tables_->window_, window_);
+}
+
+bool KvTables::Reservation::add(const SeqExtent &extent) {
+  const auto full = tables_->full_.extend(extent.seq_id, extent.n_tokens);
+  if (!full) return false;
+  full_.push_back(*full);
+  if (!tables_->window_) return true;
+  const auto window = tables_->window_->extend(extent.seq_id, extent.n_tokens);
+  if (window) window_.push_back(*window);
+  return window.has_value();
+}
+
+std::vector<BlockCopy> KvTables::Reservation::copies_of(
+    std::span<const BlockExtension> extensions) {
+  std::vector<BlockCopy> copies;
+  for (const auto &extension : extensions) {
+    if (extension.copy) copies.push_back(*extension.copy);
+  }
+  return copies;
+}
+
+void KvTables::Reservation::commit() {
+  for (const auto &extension : full_) tables_->drop_out_of_window(extension.seq_id);
+  tables_ = nullptr;
+}
+
+}  // namespace patchbay

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+namespace patchbay {
+
+/// One token's place in a sequence.
+struct SeqPos {
+  int32_t seq_id = 0;
+  int32_t pos = 0;
+
+  bool operator==(const SeqPos &) const = default;
+};
+
+}  // namespace patchbay
