@@ -14,11 +14,19 @@ namespace patchbay {
 
 enum class CacheType { f16, f32 };
 
+/// How low-rank steps are computed. Both forms give the same answers up to rounding.
+enum class LoraForm {
+  automatic,  ///< the fastest that the backend can do: fused on a CPU
+  portable,   ///< out of standard ggml operations; the reference
+  fused,      ///< by own kernels, CPU only
+};
+
 struct SessionOptions {
   uint32_t n_ctx = 0;  ///< tokens that the KV cache holds; 0: the model's context, at most 4096
   uint32_t n_ubatch = 256;  ///< prompt tokens per step
   uint32_t n_threads = 0;   ///< 0: one per core
   CacheType cache_type = CacheType::f16;
+  LoraForm lora_form = LoraForm::automatic;
 };
 
 /// An adapter and how strongly it acts: 1 as trained, 0 not at all; negative and above 1 are legal.

@@ -29,8 +29,8 @@ void run_or_throw(Executor &executor, const StepPlan &plan) {
   if (!logits) throw std::runtime_error(logits.error().message);
 }
 
-/// The adapters of --lora and the random ones; on linear and expert weights, as fine-tunes have
-/// them.
+/// The adapters of --lora and the random ones; on linear and expert weights and in F16, as
+/// fine-tunes have them.
 std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const Model &model) {
   std::vector<WornAdapter> adapters = open_adapters(model, arguments.model.loras);
   std::vector<AdaptableUse> uses = model.loaded()->info.uses;
@@ -39,7 +39,7 @@ std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const M
   });
   constexpr float k_size = 0.01F;
   for (uint32_t i = 0; i < arguments.n_adapters; ++i) {
-    adapters.push_back({make_random_adapter(uses, arguments.n_rank, k_size, i), 1});
+    adapters.push_back({make_random_adapter(uses, arguments.n_rank, k_size, i, GGML_TYPE_F16), 1});
   }
   return adapters;
 }
@@ -166,7 +166,8 @@ int bench(const BenchArguments &arguments) {
   Executor executor(model->loaded(),
                     {.n_cells = std::max(arguments.n_prompt, arguments.n_gen * arguments.n_streams),
                      .cache_type = to_ggml(session.cache_type),
-                     .n_threads = n_threads});
+                     .n_threads = n_threads,
+                     .lora_form = session.lora_form});
   for (const auto &[adapter, strength] : worn) executor.add_adapter(adapter);
 
   Bench measured(arguments, executor, deal(worn, executor, arguments.n_streams));

@@ -13,6 +13,7 @@
 #include "kv/cell_table.h"
 #include "kv/kv_cache.h"
 #include "lora/lora_pool.h"
+#include "patchbay/session.hpp"
 
 namespace patchbay {
 
@@ -24,6 +25,7 @@ class Executor {
     uint32_t n_cells = 4096;  ///< tokens in the KV cache, over all sequences
     ggml_type cache_type = GGML_TYPE_F16;
     uint32_t n_threads = 1;
+    LoraForm lora_form = LoraForm::automatic;
   };
 
   /// Throws LoadError (out_of_memory).
@@ -37,8 +39,9 @@ class Executor {
   [[nodiscard]] const CellTable &cells() const { return cells_; }
 
   // The resident adapters, see LoraPool. Adding one throws LoadError, and the others stay.
-  int32_t add_adapter(std::shared_ptr<const Adapter> adapter) {
-    return pool_.add(std::move(adapter));
+  int32_t add_adapter(std::shared_ptr<const Adapter> adapter,
+                      std::shared_ptr<const PackedAdapter> packed = nullptr) {
+    return pool_.add(std::move(adapter), std::move(packed));
   }
   void remove_adapter(int32_t i_adapter) { pool_.remove(i_adapter); }
   [[nodiscard]] int32_t find_adapter(const AdapterDigest &digest) const {
@@ -70,19 +73,21 @@ class Executor {
   /// What has to agree for a graph to be run again.
   struct GraphKey {
     GraphSizes sizes;
-    LoraInputs::Shape lora;
+    LoraShape lora;
     bool operator==(const GraphKey &) const = default;
   };
 
   [[nodiscard]] Expected<void> check(const StepPlan &plan) const;
   [[nodiscard]] Expected<std::span<const float>> compute(const Prepared &step);
-  [[nodiscard]] LoraInputs::Shape lora_shape(const Routing &routing);
+  [[nodiscard]] LoraShape lora_shape(const Routing &routing);
+  [[nodiscard]] std::unique_ptr<LoraStep> make_lora_step(const GraphKey &key);
   [[nodiscard]] bool build(const GraphKey &key);
   void upload(const Prepared &step);
 
   std::shared_ptr<const LoadedModel> model_;
   CellTable cells_;
   KvCache kv_;
+  bool fused_;
   LoraPool pool_;
   std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>
       threads_;  // outlives backend_, which runs on it

@@ -22,7 +22,8 @@ Executor::Options executor_options(const SessionOptions &options, const HParams 
       options.n_ctx > 0 ? options.n_ctx : std::min(hparams.n_ctx_train, k_default_ctx);
   return {.n_cells = n_ctx,
           .cache_type = to_ggml(options.cache_type),
-          .n_threads = compute_threads(options.n_threads)};
+          .n_threads = compute_threads(options.n_threads),
+          .lora_form = options.lora_form};
 }
 
 void check_adapters(const std::vector<WornAdapter> &adapters) {
