@@ -15,6 +15,13 @@ namespace patchbay {
 
 enum class CacheType { f16, f32 };
 
+/// How low-rank steps are computed. Both forms give the same answers up to rounding.
+enum class LoraForm {
+  automatic,  ///< the fastest that the backend can do: fused on a CPU
+  portable,   ///< out of standard ggml operations; the reference
+  fused,      ///< by own kernels, CPU only
+};
+
 struct EngineOptions {
   uint32_t n_ctx = 0;  ///< tokens that the KV cache holds for all sequences; 0: the model's
                        ///< context, at most 4096
@@ -29,6 +36,7 @@ struct EngineOptions {
   size_t adapter_memory_bytes = size_t{1} << 30U;
   uint32_t n_threads = 0;  ///< of computation; 0: one per core
   CacheType cache_type = CacheType::f16;
+  LoraForm lora_form = LoraForm::automatic;
 };
 
 /// Numbers of one moment, for metrics and tests.

@@ -33,8 +33,8 @@ double quantile(std::vector<double> values, double part) {
 
 double median(const std::vector<double> &values) { return quantile(values, 0.5); }
 
-/// The adapters of --lora and the random ones; on linear and expert weights, as fine-tunes have
-/// them.
+/// The adapters of --lora and the random ones; on linear and expert weights and in F16, as
+/// fine-tunes have them.
 std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const Model &model) {
   std::vector<WornAdapter> adapters = open_adapters(model, arguments.model.loras);
   std::vector<AdaptableUse> uses = model.loaded()->info.uses;
@@ -43,7 +43,7 @@ std::vector<WornAdapter> bench_adapters(const BenchArguments &arguments, const M
   });
   constexpr float k_size = 0.01F;
   for (uint32_t i = 0; i < arguments.n_adapters; ++i) {
-    adapters.push_back({make_random_adapter(uses, arguments.n_rank, k_size, i), 1});
+    adapters.push_back({make_random_adapter(uses, arguments.n_rank, k_size, i, GGML_TYPE_F16), 1});
   }
   return adapters;
 }

@@ -49,6 +49,14 @@ CacheType parse_cache_type(const std::string &text) {
   throw CLI::ValidationError("--cache-type", fmt::format("'{}' is neither f16 nor f32", text));
 }
 
+LoraForm parse_lora_form(const std::string &text) {
+  if (text == "auto") return LoraForm::automatic;
+  if (text == "portable") return LoraForm::portable;
+  if (text == "fused") return LoraForm::fused;
+  throw CLI::ValidationError("--lora-form",
+                             fmt::format("'{}' is none of auto, portable and fused", text));
+}
+
 template <class T>
 CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T high,
                     const std::string &what) {
@@ -114,6 +122,14 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
          "number type of the KV cache: f16 or f32")
       ->type_name("TYPE")
       ->default_str("f16");
+  app.add_option_function<std::string>(
+         "--lora-form",
+         [&arguments](const std::string &text) {
+           arguments.engine.lora_form = parse_lora_form(text);
+         },
+         "how adapters are computed: auto, fused (own kernels) or portable (standard operations)")
+      ->type_name("FORM")
+      ->default_str("auto");
   switch_off(app, "--no-repack", arguments.repack,
              "keep weights as the file has them, mapped, instead of faster copies");
 }

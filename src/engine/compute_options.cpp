@@ -21,7 +21,8 @@ Executor::Options executor_options(const EngineOptions &options, const Model &mo
       options.n_ctx > 0 ? options.n_ctx : std::min(model.n_ctx_train(), k_default_ctx);
   return {.kv = {.n_ctx = n_ctx, .n_seqs_max = options.n_seqs_max, .n_ubatch = options.n_ubatch},
           .cache_type = to_ggml(options.cache_type),
-          .n_threads = compute_threads(options.n_threads)};
+          .n_threads = compute_threads(options.n_threads),
+          .lora_form = options.lora_form};
 }
 
 }  // namespace patchbay

@@ -7,6 +7,8 @@
 #include <map>
 
 #include "arch/decoder.h"
+#include "graph/lora_fused.h"
+#include "graph/lora_portable.h"
 #include "kv/attention_mask.h"
 
 namespace patchbay {
@@ -64,7 +66,8 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
       n_ctx_(options.kv.n_ctx),
       tables_(kv_sizes(model_->hparams(), options.kv), model_->hparams().n_swa),
       kv_(model_->hparams(), kv_sizes(model_->hparams(), options.kv), options.cache_type),
-      pool_(model_->info),
+      fused_(options.lora_form != LoraForm::portable),
+      pool_(model_->info, fused_ ? LoraPool::Form::packed : LoraPool::Form::stacked),
       threads_(new_threadpool(options.n_threads)),
       backend_(ggml_backend_cpu_init()),
       allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
@@ -178,21 +181,23 @@ Expected<void> Executor::compute(const Prepared &step) try {
   return fail(error.code(), error.what());
 }
 
-LoraInputs::Shape Executor::lora_shape(const Routing &routing) {
+LoraShape Executor::lora_shape(const Routing &routing) {
   if (routing.empty()) return {};
-  LoraInputs::Shape shape = LoraInputs::shape_of(pool_.stacks(), routing);
+  if (fused_) return FusedLora::shape_of(pool_, routing);
+  LoraShape shape = PortableLora::shape_of(pool_.stacks(), routing);
   shape.version = pool_.version();
   return shape;
 }
 
-bool Executor::build(const GraphKey &key) {
-  std::unique_ptr<LoraInputs> lora;
-  const bool any_worn = std::ranges::any_of(key.lora.worn, [](bool worn) { return worn; });
-  if (any_worn) {
-    lora = std::make_unique<LoraInputs>(pool_.stacks(), key.lora,
+std::unique_ptr<LoraStep> Executor::make_lora_step(const GraphKey &key) {
+  if (!key.lora.any()) return nullptr;
+  if (fused_) return std::make_unique<FusedLora>(pool_, key.lora);
+  return std::make_unique<PortableLora>(pool_.stacks(), key.lora,
                                         std::array{key.sizes.n_tokens, key.sizes.n_outputs});
-  }
-  auto graph = std::make_unique<Graph>(model_->hparams(), kv_, key.sizes, std::move(lora));
+}
+
+bool Executor::build(const GraphKey &key) {
+  auto graph = std::make_unique<Graph>(model_->hparams(), kv_, key.sizes, make_lora_step(key));
   logits_ = build_decoder(*graph, *model_->family, model_->weights);
   // Without reserving anew the allocator would keep the last plan for any graph whose nodes have
   // the same sizes, however they are connected.

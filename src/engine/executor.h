@@ -14,6 +14,7 @@
 #include "kv/kv_invariants.h"
 #include "kv/kv_tables.h"
 #include "lora/lora_pool.h"
+#include "patchbay/engine.hpp"
 
 namespace patchbay {
 
@@ -25,6 +26,7 @@ class Executor {
     KvDemand kv;  ///< how large the KV cache is
     ggml_type cache_type = GGML_TYPE_F16;
     uint32_t n_threads = 1;
+    LoraForm lora_form = LoraForm::automatic;
   };
 
   /// Throws LoadError: out_of_memory, or a cache type that does not fit the model's heads.
@@ -37,8 +39,9 @@ class Executor {
   [[nodiscard]] const LoadedModel &model() const { return *model_; }
 
   // The resident adapters, see LoraPool. Adding one throws LoadError, and the others stay.
-  int32_t add_adapter(std::shared_ptr<const Adapter> adapter) {
-    return pool_.add(std::move(adapter));
+  int32_t add_adapter(std::shared_ptr<const Adapter> adapter,
+                      std::shared_ptr<const PackedAdapter> packed = nullptr) {
+    return pool_.add(std::move(adapter), std::move(packed));
   }
   void remove_adapter(int32_t i_adapter) { pool_.remove(i_adapter); }
   [[nodiscard]] int32_t find_adapter(const AdapterDigest &digest) const {
@@ -92,7 +95,7 @@ class Executor {
   /// What has to agree for a graph to be run again.
   struct GraphKey {
     GraphSizes sizes;
-    LoraInputs::Shape lora;
+    LoraShape lora;
     bool operator==(const GraphKey &) const = default;
   };
 
@@ -101,7 +104,8 @@ class Executor {
   [[nodiscard]] Expected<KvTables::Reservation> reserve(const Prepared &step);
   [[nodiscard]] GraphSizes sizes_of(const Prepared &step) const;
   [[nodiscard]] Expected<void> compute(const Prepared &step);
-  [[nodiscard]] LoraInputs::Shape lora_shape(const Routing &routing);
+  [[nodiscard]] LoraShape lora_shape(const Routing &routing);
+  [[nodiscard]] std::unique_ptr<LoraStep> make_lora_step(const GraphKey &key);
   [[nodiscard]] bool build(const GraphKey &key);
   void upload(const Prepared &step);
   void upload(const Prepared &step, const BlockTables &tables, uint32_t n_swa,
@@ -111,6 +115,7 @@ class Executor {
   uint32_t n_ctx_;
   KvTables tables_;
   KvCache kv_;
+  bool fused_;
   LoraPool pool_;
   std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>
       threads_;  // outlives backend_, which runs on it

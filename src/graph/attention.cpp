@@ -15,19 +15,19 @@ ggml_tensor *rope(Graph &g, ggml_tensor *x, const AttentionOptions &options) {
                        rope.ext_factor, rope.attn_factor, rope.beta_fast, rope.beta_slow);
 }
 
-/// A projection cut into heads: [n_embd, n_tokens] -> [n_embd_head, n_heads, n_tokens], normed per
-/// head where the model does.
-ggml_tensor *project(Graph &g, const LinearWeights &layer, const Weight &norm, ggml_tensor *x) {
+/// A projection [n, n_tokens], its rows perhaps with gaps between them, cut into heads: a view
+/// [n_embd_head, n_heads, n_tokens], or normed per head where the model does.
+ggml_tensor *by_head(Graph &g, ggml_tensor *y, const Weight &norm) {
   const auto n_embd_head = static_cast<int64_t>(g.hparams().n_embd_head);
-  ggml_tensor *y = linear(g, layer, x);
-  y = ggml_reshape_3d(g.context(), y, n_embd_head, y->ne[0] / n_embd_head, y->ne[1]);
+  y = ggml_view_3d(g.context(), y, n_embd_head, y->ne[0] / n_embd_head, y->ne[1],
+                   ggml_row_size(y->type, n_embd_head), y->nb[1], 0);
   return norm ? rms_norm(g, norm, y) : y;
 }
 
 /// Writes the step's rows [n_embd_head, n_head_kv, n_tokens] into their cells of `cache`
 /// [n_embd_kv, n_cells].
 void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows, ggml_tensor *cells) {
-  ggml_tensor *flat = ggml_reshape_2d(g.context(), rows, cache->ne[0], rows->ne[2]);
+  ggml_tensor *flat = ggml_view_2d(g.context(), rows, cache->ne[0], rows->ne[2], rows->nb[2], 0);
   g.expand(ggml_set_rows(g.context(), cache, flat, cells));
 }
 
@@ -70,9 +70,10 @@ ggml_tensor *attend(Graph &g, ggml_tensor *q, ggml_tensor *k, ggml_tensor *v, ui
 
 ggml_tensor *attention(Graph &g, const AttentionWeights &w, ggml_tensor *x,
                        const AttentionOptions &options) {
-  ggml_tensor *q = rope(g, project(g, w.q, w.q_norm, x), options);
-  ggml_tensor *k = rope(g, project(g, w.k, w.k_norm, x), options);
-  ggml_tensor *v = project(g, w.v, {}, x);
+  const auto [q_rows, k_rows, v_rows] = linear_group(g, std::array{&w.q, &w.k, &w.v}, x);
+  ggml_tensor *q = rope(g, by_head(g, q_rows, w.q_norm), options);
+  ggml_tensor *k = rope(g, by_head(g, k_rows, w.k_norm), options);
+  ggml_tensor *v = by_head(g, v_rows, {});
   ggml_tensor *heads = attend(g, q, k, v, options.il);
   return linear(g, w.output, ggml_reshape_2d(g.context(), heads, g.hparams().n_embd_q(), x->ne[1]));
 }

@@ -35,8 +35,7 @@ ggml_tensor *expert_weights(ggml_context *c, ggml_tensor *probs, ggml_tensor *ex
 }  // namespace
 
 ggml_tensor *ffn(Graph &g, const FfnWeights &w, ggml_tensor *x, Activation activation) {
-  ggml_tensor *gate = linear(g, w.gate, x);
-  ggml_tensor *up = linear(g, w.up, x);
+  const auto [gate, up] = linear_group(g, std::array{&w.gate, &w.up}, x);
   return linear(g, w.down, gated(g.context(), gate, up, activation));
 }
 

@@ -4,16 +4,13 @@ namespace patchbay {
 namespace {
 
 /// An upper bound of the nodes of a step: what a layer's blocks need, plus the transforms of its at
-/// most five inputs where weights are folded, plus the LoRA steps of its at most nine weights. The
-/// sum over the lanes of a mixed set costs two nodes per lane (a view and an addition).
-size_t max_nodes(const HParams &hparams, const LoraInputs *lora) {
+/// most five inputs where weights are folded, plus the LoRA steps of its at most nine weights.
+size_t max_nodes(const HParams &hparams, const LoraStep *lora) {
   constexpr size_t k_per_layer = 96;
   constexpr size_t k_rotated_inputs = 5;
   constexpr size_t k_per_rotation = 9;
   constexpr size_t k_lora_weights = 9;
-  constexpr size_t k_per_lora = 12;
-  const size_t n_lanes = lora == nullptr ? 0 : static_cast<size_t>(lora->n_lanes());
-  const size_t per_lora = n_lanes == 0 ? 0 : k_per_lora + 2 * n_lanes;
+  const size_t per_lora = lora == nullptr ? 0 : lora->max_nodes_per_weight();
   const size_t per_expert_sum = 2 * static_cast<size_t>(hparams.n_expert_used);
   return (hparams.n_layer + 2) * (k_per_layer + k_rotated_inputs * k_per_rotation + per_expert_sum +
                                   k_lora_weights * per_lora);
@@ -22,7 +19,7 @@ size_t max_nodes(const HParams &hparams, const LoraInputs *lora) {
 }  // namespace
 
 Graph::Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
-             std::unique_ptr<LoraInputs> lora)
+             std::unique_ptr<LoraStep> lora)
     : hparams_(hparams), kv_(kv), sizes_(sizes), lora_(std::move(lora)) {
   const size_t n_nodes = max_nodes(hparams_, lora_.get());
   context_.reset(ggml_init({.mem_size = 2 * n_nodes * ggml_tensor_overhead() +
@@ -57,10 +54,11 @@ ggml_tensor *Graph::keep_outputs(ggml_tensor *x) {
   return ggml_get_rows(context(), x, inputs_.output_rows);
 }
 
-void Graph::note_use(const Weight &weight, UseKind kind) {
+void Graph::note_use(const Weight &weight, UseKind kind, int32_t i_input) {
   if (uses_ == nullptr) return;
   const int64_t *ne = weight.tensor->ne;
-  uses_->push_back({weight.name, kind, {ne[0], ne[1], ne[2]}});
+  uses_->push_back(
+      {.name = weight.name, .kind = kind, .ne = {ne[0], ne[1], ne[2]}, .i_input = i_input});
 }
 
 }  // namespace patchbay

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/lora_inputs.h"
+#include "graph/lora_step.h"
 #include "kv/kv_cache.h"
 #include "model/base_info.h"
 #include "model/weights.h"
@@ -47,7 +47,7 @@ class Graph {
  public:
   /// `kv` and `lora` outlive the graph. `lora` is null when no token of the step wears an adapter.
   Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
-        std::unique_ptr<LoraInputs> lora = nullptr);
+        std::unique_ptr<LoraStep> lora = nullptr);
 
   [[nodiscard]] const HParams &hparams() const { return hparams_; }
   [[nodiscard]] const KvCache &kv() const { return kv_; }
@@ -58,7 +58,7 @@ class Graph {
   }
   [[nodiscard]] ggml_context *context() const { return context_.get(); }
   [[nodiscard]] ggml_cgraph *cgraph() const { return cgraph_; }
-  [[nodiscard]] LoraInputs *lora() const { return lora_.get(); }
+  [[nodiscard]] LoraStep *lora() const { return lora_.get(); }
 
   /// Makes a node part of the graph now, where order matters and no later node reads it.
   void expand(ggml_tensor *node) { ggml_build_forward_expand(cgraph_, node); }
@@ -77,7 +77,10 @@ class Graph {
   /// Recording: every (weight, use) pair that a graph reads is appended to `*uses` while it is
   /// built.
   void record_uses(std::vector<AdaptableUse> *uses) { uses_ = uses; }
-  void note_use(const Weight &weight, UseKind kind);
+  /// `i_input`: as in AdaptableUse.
+  void note_use(const Weight &weight, UseKind kind, int32_t i_input = -1);
+  /// A number for an input that several weights read.
+  [[nodiscard]] int32_t new_input() { return n_inputs_++; }
 
  private:
   void make_inputs();
@@ -85,13 +88,14 @@ class Graph {
   const HParams &hparams_;
   const KvCache &kv_;
   GraphSizes sizes_;
-  std::unique_ptr<LoraInputs> lora_;
+  std::unique_ptr<LoraStep> lora_;
   ggml_context_ptr context_;
   ggml_cgraph *cgraph_ = nullptr;  // owned by context_
   GraphInputs inputs_;
   RowSet rows_ = RowSet::all;
   std::map<std::pair<const ggml_tensor *, const Rotation *>, ggml_tensor *> rotated_;
   std::vector<AdaptableUse> *uses_ = nullptr;
+  int32_t n_inputs_ = 0;
 };
 
 }  // namespace patchbay

@@ -1,32 +1,85 @@
 #include "graph/linear.h"
 
-#include "graph/lora_portable.h"
+#include <algorithm>
+
 #include "graph/rotate.h"
 
 namespace patchbay {
+namespace {
+
+using Weights = std::span<const Weight *const>;
+
+/// The tensor whose rows are exactly those of `weights` in their order, or nullptr. Rows of other
+/// rotations cannot share a product.
+ggml_tensor *joined_rows(Weights weights) {
+  const Weight &first = *weights.front();
+  if (weights.size() < 2 || first.tensor->view_src == nullptr) return nullptr;
+  ggml_tensor *whole = first.tensor->view_src;
+  size_t offset = 0;
+  for (const Weight *weight : weights) {
+    const ggml_tensor &rows = *weight->tensor;
+    if (rows.view_src != whole || rows.view_offs != offset || weight->rotation != first.rotation)
+      return nullptr;
+    offset += static_cast<size_t>(rows.ne[1]) * whole->nb[1];
+  }
+  return offset == ggml_nbytes(whole) ? whole : nullptr;
+}
+
+ggml_tensor *product(Graph &g, ggml_tensor *tensor, const Weight &rotated_like, ggml_tensor *x) {
+  return ggml_mul_mat(g.context(), tensor, input_of(g, rotated_like, x));
+}
+
+std::vector<BaseProduct> multiply(Graph &g, Weights weights, ggml_tensor *x) {
+  if (ggml_tensor *whole = joined_rows(weights))
+    return {{weights, product(g, whole, *weights.front(), x)}};
+  std::vector<BaseProduct> products;
+  for (size_t i = 0; i < weights.size(); ++i)
+    products.push_back({weights.subspan(i, 1), product(g, weights[i]->tensor, *weights[i], x)});
+  return products;
+}
+
+std::vector<ggml_tensor *> multiply_and_add(Graph &g, Weights weights, ggml_tensor *x) {
+  const int32_t i_input = weights.size() > 1 ? g.new_input() : -1;
+  for (const Weight *weight : weights) g.note_use(*weight, UseKind::linear, i_input);
+  const auto products = multiply(g, weights, x);
+  return g.lora() == nullptr ? split_products(g.context(), products)
+                             : g.lora()->add_linear(g, x, products);
+}
+
+}  // namespace
 
 ggml_tensor *linear(Graph &g, const Weight &weight, ggml_tensor *x) {
-  g.note_use(weight, UseKind::linear);
-  ggml_tensor *y = ggml_mul_mat(g.context(), weight.tensor, input_of(g, weight, x));
-  return g.lora() == nullptr ? y : add_lora_linear(g, weight, x, y);
+  const Weight *const one = &weight;
+  return multiply_and_add(g, Weights(&one, 1), x).front();
 }
 
 ggml_tensor *linear(Graph &g, const LinearWeights &layer, ggml_tensor *x) {
-  ggml_tensor *y = linear(g, layer.weight, x);
-  return layer.bias ? ggml_add(g.context(), y, layer.bias.tensor) : y;
+  const LinearWeights *const one = &layer;
+  return linear_group(g, std::span(&one, 1), x).front();
+}
+
+std::vector<ggml_tensor *> linear_group(Graph &g, std::span<const LinearWeights *const> layers,
+                                        ggml_tensor *x) {
+  std::vector<const Weight *> weights;
+  for (const LinearWeights *layer : layers) weights.push_back(&layer->weight);
+  auto outputs = multiply_and_add(g, weights, x);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i]->bias) outputs[i] = ggml_add(g.context(), outputs[i], layers[i]->bias.tensor);
+  }
+  return outputs;
 }
 
 ggml_tensor *embed(Graph &g, const Weight &table) {
   g.note_use(table, UseKind::embed);
   ggml_tensor *stored = ggml_get_rows(g.context(), table.tensor, g.inputs().tokens);
   ggml_tensor *rows = plain_rows(g, table, stored);
-  return g.lora() == nullptr ? rows : add_lora_embed(g, table, rows);
+  return g.lora() == nullptr ? rows : g.lora()->add_embed(g, table, rows);
 }
 
 ggml_tensor *linear_experts(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *experts) {
   g.note_use(weight, UseKind::experts);
   ggml_tensor *y = ggml_mul_mat_id(g.context(), weight.tensor, input_of(g, weight, x), experts);
-  return g.lora() == nullptr ? y : add_lora_experts(g, weight, x, experts, y);
+  return g.lora() == nullptr ? y : g.lora()->add_experts(g, weight, x, experts, y);
 }
 
 }  // namespace patchbay

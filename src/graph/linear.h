@@ -1,5 +1,9 @@
 #pragma once
 
+#include <array>
+#include <span>
+#include <vector>
+
 #include "graph/graph.h"
 
 namespace patchbay {
@@ -12,6 +16,21 @@ namespace patchbay {
 /// x F32 [n_in, n_rows] -> F32 [n_out, n_rows]. The bias is added when the layer has one.
 [[nodiscard]] ggml_tensor *linear(Graph &g, const LinearWeights &layer, ggml_tensor *x);
 [[nodiscard]] ggml_tensor *linear(Graph &g, const Weight &weight, ggml_tensor *x);
+
+/// Layers that read one input: the output of each, F32 [n_out, n_rows]. Where the store keeps their
+/// rows in one tensor, one product serves them all; outputs are then views with gaps between rows.
+[[nodiscard]] std::vector<ggml_tensor *> linear_group(Graph &g,
+                                                      std::span<const LinearWeights *const> layers,
+                                                      ggml_tensor *x);
+
+template <size_t n>
+[[nodiscard]] std::array<ggml_tensor *, n> linear_group(
+    Graph &g, const std::array<const LinearWeights *, n> &layers, ggml_tensor *x) {
+  const auto outputs = linear_group(g, std::span<const LinearWeights *const>(layers), x);
+  std::array<ggml_tensor *, n> all{};
+  for (size_t i = 0; i < n; ++i) all[i] = outputs[i];
+  return all;
+}
 
 /// Rows of a table [n_embd, n_vocab] by the step's token ids -> F32 [n_embd, n_tokens].
 [[nodiscard]] ggml_tensor *embed(Graph &g, const Weight &table);

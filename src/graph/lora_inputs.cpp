@@ -24,8 +24,8 @@ void set(ggml_tensor *tensor, const std::vector<T> &data) {
 
 }  // namespace
 
-LoraInputs::Shape LoraInputs::shape_of(const LoraStacks &stacks, const Routing &routing) {
-  Shape shape{routing.n_lanes(), std::vector<bool>(stacks.slot_maps().size(), false)};
+LoraShape LoraInputs::shape_of(const LoraStacks &stacks, const Routing &routing) {
+  LoraShape shape{routing.n_lanes(), std::vector<bool>(stacks.slot_maps().size(), false)};
   for (size_t i = 0; i < shape.worn.size(); ++i) {
     for (size_t row = 0; row < routing.n_rows() && !shape.worn[i]; ++row) {
       for (size_t lane = 0; lane < routing.n_lanes(); ++lane) {
@@ -36,7 +36,7 @@ LoraInputs::Shape LoraInputs::shape_of(const LoraStacks &stacks, const Routing &
   return shape;
 }
 
-LoraInputs::LoraInputs(const LoraStacks &stacks, Shape shape, std::array<int64_t, 2> n_rows)
+LoraInputs::LoraInputs(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, 2> n_rows)
     : stacks_(stacks), shape_(std::move(shape)), n_rows_(n_rows) {}
 
 const StackedTarget *LoraInputs::find(std::string_view use) const {

@@ -9,40 +9,27 @@
 #include <string>
 #include <vector>
 
+#include "graph/lora_step.h"
 #include "lora/lora_stacks.h"
 #include "lora/routing.h"
 
 namespace patchbay {
 
-/// Which rows of the step a tensor holds: all tokens, or only those whose logits are wanted.
-enum class RowSet : uint8_t { all, outputs };
-
-/// The routing of a step as graph inputs. Tensors are made on first use while the graph is built,
-/// so a weight that no token's adapter targets adds nothing; weights with the same members share
-/// them. Filled by upload() for every run.
+/// The routing of a step as the portable form's graph inputs. Tensors are made on first use while
+/// the graph is built, so a weight that no token's adapter targets adds nothing; weights with the
+/// same members share them. Filled by upload() for every run.
 class LoraInputs {
  public:
-  /// What of the routing shapes the graph. Steps with equal shapes can run the same graph with
-  /// other data.
-  struct Shape {
-    size_t n_lanes = 0;
-    std::vector<bool> worn;  ///< per slot map of the stacks: some row wears one of its members
-
-    uint64_t version = 0;  ///< of the resident set: a graph holds the stacks' tensors
-
-    bool operator==(const Shape &) const = default;
-  };
-
-  [[nodiscard]] static Shape shape_of(const LoraStacks &stacks, const Routing &routing);
+  [[nodiscard]] static LoraShape shape_of(const LoraStacks &stacks, const Routing &routing);
 
   /// `stacks` outlives the object. `n_rows`: rows per RowSet.
-  LoraInputs(const LoraStacks &stacks, Shape shape, std::array<int64_t, 2> n_rows);
+  LoraInputs(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, 2> n_rows);
 
   /// The slots for `use` if some token of the step wears an adapter that targets it, else
   /// nullptr.
   [[nodiscard]] const StackedTarget *find(std::string_view use) const;
 
-  [[nodiscard]] int64_t n_lanes() const { return static_cast<int64_t>(shape_.n_lanes); }
+  [[nodiscard]] int64_t n_lanes() const { return static_cast<int64_t>(shape_.n_width); }
 
   // Inputs for a target; see upload() for their contents.
   [[nodiscard]] ggml_tensor *slots(ggml_context *context, const StackedTarget &target,
@@ -74,7 +61,7 @@ class LoraInputs {
                          std::span<const int32_t> tokens) const;
 
   const LoraStacks &stacks_;
-  Shape shape_;
+  LoraShape shape_;
   std::array<int64_t, 2> n_rows_;
   std::map<std::pair<size_t, RowSet>, Inputs> inputs_;  // by slot map
   std::map<const StackedTarget *, ggml_tensor *> embed_rows_;

@@ -1,5 +1,7 @@
 #include "graph/lora_portable.h"
 
+#include "graph/graph.h"
+
 namespace patchbay {
 namespace {
 
@@ -15,49 +17,63 @@ ggml_tensor *add_lanes(ggml_context *c, ggml_tensor *y, ggml_tensor *delta) {
 
 }  // namespace
 
-ggml_tensor *add_lora_linear(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *y) {
-  const StackedTarget *target = g.lora()->find(weight.name);
+std::vector<ggml_tensor *> PortableLora::add_linear(Graph &g, ggml_tensor *x,
+                                                    std::span<const BaseProduct> products) {
+  std::vector<ggml_tensor *> outputs = split_products(g.context(), products);
+  auto output = outputs.begin();
+  for (const auto &product : products) {
+    for (const Weight *weight : product.weights) {
+      *output = add_to_one(g, *weight, x, *output);
+      ++output;
+    }
+  }
+  return outputs;
+}
+
+ggml_tensor *PortableLora::add_to_one(Graph &g, const Weight &weight, ggml_tensor *x,
+                                      ggml_tensor *y) {
+  const StackedTarget *target = inputs_.find(weight.name);
   if (target == nullptr) return y;
   ggml_context *c = g.context();
-  ggml_tensor *slots = g.lora()->slots(c, *target, g.rows());          // [n_lanes, n_rows]
-  ggml_tensor *strengths = g.lora()->strengths(c, *target, g.rows());  // [1, n_lanes, n_rows]
+  ggml_tensor *slots = inputs_.slots(c, *target, g.rows());          // [n_lanes, n_rows]
+  ggml_tensor *strengths = inputs_.strengths(c, *target, g.rows());  // [1, n_lanes, n_rows]
   ggml_tensor *shared = ggml_reshape_3d(c, x, x->ne[0], 1, x->ne[1]);
   ggml_tensor *low = ggml_mul_mat_id(c, target->a, shared, slots);  // [n_rank, n_lanes, n_rows]
   low = ggml_mul(c, low, strengths);
   return add_lanes(c, y, ggml_mul_mat_id(c, target->b, low, slots));
 }
 
-ggml_tensor *add_lora_embed(Graph &g, const Weight &table, ggml_tensor *y) {
-  const StackedTarget *target = g.lora()->find(table.name);
+ggml_tensor *PortableLora::add_embed(Graph &g, const Weight &table, ggml_tensor *y) {
+  const StackedTarget *target = inputs_.find(table.name);
   if (target == nullptr) return y;
   ggml_context *c = g.context();
-  ggml_tensor *slots = g.lora()->slots(c, *target, RowSet::all);
-  ggml_tensor *strengths = g.lora()->strengths(c, *target, RowSet::all);
-  ggml_tensor *low = ggml_get_rows(c, target->a, g.lora()->embed_rows(c, *target));
+  ggml_tensor *slots = inputs_.slots(c, *target, RowSet::all);
+  ggml_tensor *strengths = inputs_.strengths(c, *target, RowSet::all);
+  ggml_tensor *low = ggml_get_rows(c, target->a, inputs_.embed_rows(c, *target));
   low = ggml_reshape_3d(c, low, target->n_rank, slots->ne[0], slots->ne[1]);
   low = ggml_mul(c, low, strengths);
   return add_lanes(c, y, ggml_mul_mat_id(c, target->b, low, slots));
 }
 
-ggml_tensor *add_lora_experts(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *experts,
-                              ggml_tensor *y) {
-  const StackedTarget *target = g.lora()->find(weight.name);
+ggml_tensor *PortableLora::add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
+                                       ggml_tensor *experts, ggml_tensor *y) {
+  const StackedTarget *target = inputs_.find(weight.name);
   if (target == nullptr) return y;
   ggml_context *c = g.context();
-  const int64_t n_lanes = g.lora()->n_lanes();
+  const int64_t n_lanes = inputs_.n_lanes();
   const int64_t n_used = experts->ne[0];
   const int64_t n_rows = experts->ne[1];
   // Lane outside, expert inside: product i then reads input i % n_used, as each expert's own input
   // requires.
-  ggml_tensor *ids = g.lora()->expert_slots(c, *target, g.rows(),
-                                            weight.tensor->ne[2]);  // [n_lanes, n_expert, n_rows]
-  ids = ggml_get_rows(c, ids, experts);                             // [n_lanes, n_used, n_rows]
+  ggml_tensor *ids = inputs_.expert_slots(c, *target, g.rows(),
+                                          weight.tensor->ne[2]);  // [n_lanes, n_expert, n_rows]
+  ids = ggml_get_rows(c, ids, experts);                           // [n_lanes, n_used, n_rows]
   ids = ggml_cont(c, ggml_permute(c, ids, 1, 0, 2, 3));
   ids = ggml_reshape_2d(c, ids, n_used * n_lanes, n_rows);
 
   ggml_tensor *low = ggml_mul_mat_id(c, target->a, x, ids);  // [n_rank, n_used * n_lanes, n_rows]
   low = ggml_reshape_4d(c, low, target->n_rank, n_used, n_lanes, n_rows);
-  ggml_tensor *strengths = g.lora()->strengths(c, *target, g.rows());
+  ggml_tensor *strengths = inputs_.strengths(c, *target, g.rows());
   low = ggml_mul(c, low, ggml_reshape_4d(c, strengths, 1, 1, n_lanes, n_rows));
   low = ggml_reshape_3d(c, low, target->n_rank, n_used * n_lanes, n_rows);
   ggml_tensor *delta =
@@ -66,6 +82,12 @@ ggml_tensor *add_lora_experts(Graph &g, const Weight &weight, ggml_tensor *x, gg
   delta = ggml_reshape_3d(c, delta, delta->ne[0] * n_used, n_lanes, n_rows);
   ggml_tensor *flat = ggml_reshape_2d(c, y, y->ne[0] * n_used, n_rows);
   return ggml_reshape_3d(c, add_lanes(c, flat, delta), y->ne[0], n_used, n_rows);
+}
+
+size_t PortableLora::max_nodes_per_weight() const {
+  // The sum over the lanes of a mixed set costs two nodes per lane (a view and an addition).
+  constexpr size_t k_without_lanes = 12;
+  return k_without_lanes + 2 * static_cast<size_t>(inputs_.n_lanes());
 }
 
 }  // namespace patchbay

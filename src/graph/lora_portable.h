@@ -1,24 +1,40 @@
 #pragma once
 
-#include "graph/graph.h"
+#include "graph/lora_inputs.h"
+#include "graph/lora_step.h"
 
 namespace patchbay {
 
-// The low-rank step out of standard ggml operations, for any backend and as the reference of every
-// other form. One product per half whatever the number of adapters: the slots of a weight's
-// adapters are the "experts" of ggml_mul_mat_id, the row's adapters are the chosen ones. Rows
-// without an adapter use the zero slot, so their sum is y + 0 bit for bit. Each returns `y` itself
-// when no token of the step wears an adapter on the weight.
+/// The low-rank step out of standard ggml operations, for any backend and as the reference of every
+/// other form. One product per half whatever the number of adapters: the slots of a weight's
+/// adapters are the "experts" of ggml_mul_mat_id, the row's adapters are the chosen ones. Rows
+/// without an adapter use the zero slot, so their sum is y + 0 bit for bit.
+class PortableLora final : public LoraStep {
+ public:
+  [[nodiscard]] static LoraShape shape_of(const LoraStacks &stacks, const Routing &routing) {
+    return LoraInputs::shape_of(stacks, routing);
+  }
 
-/// x [n_in, n_rows], y [n_out, n_rows].
-[[nodiscard]] ggml_tensor *add_lora_linear(Graph &g, const Weight &weight, ggml_tensor *x,
-                                           ggml_tensor *y);
+  /// `stacks` outlives the object. `n_rows`: rows per RowSet.
+  PortableLora(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, 2> n_rows)
+      : inputs_(stacks, std::move(shape), n_rows) {}
 
-/// y [n_embd, n_tokens]: the rows looked up.
-[[nodiscard]] ggml_tensor *add_lora_embed(Graph &g, const Weight &table, ggml_tensor *y);
+  [[nodiscard]] std::vector<ggml_tensor *> add_linear(
+      Graph &g, ggml_tensor *x, std::span<const BaseProduct> products) override;
+  [[nodiscard]] ggml_tensor *add_embed(Graph &g, const Weight &table, ggml_tensor *y) override;
+  [[nodiscard]] ggml_tensor *add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
+                                         ggml_tensor *experts, ggml_tensor *y) override;
+  [[nodiscard]] size_t max_nodes_per_weight() const override;
+  void upload(const Routing &routing, std::span<const int32_t> output_rows,
+              std::span<const int32_t> tokens) override {
+    inputs_.upload(routing, output_rows, tokens);
+  }
 
-/// x [n_in, 1 or n_used, n_rows], experts I32 [n_used, n_rows], y [n_out, n_used, n_rows].
-[[nodiscard]] ggml_tensor *add_lora_experts(Graph &g, const Weight &weight, ggml_tensor *x,
-                                            ggml_tensor *experts, ggml_tensor *y);
+ private:
+  [[nodiscard]] ggml_tensor *add_to_one(Graph &g, const Weight &weight, ggml_tensor *x,
+                                        ggml_tensor *y);
+
+  LoraInputs inputs_;
+};
 
 }  // namespace patchbay

@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lora/adapter.h"
 #include "lora/lora_stacks.h"
+#include "lora/packed_adapter.h"
 #include "lora/routing.h"
 
 namespace patchbay {
@@ -16,12 +19,20 @@ namespace patchbay {
 /// stays its own until it is removed. Engine thread.
 class LoraPool {
  public:
+  static constexpr size_t k_nowhere = SIZE_MAX;
+
+  /// What the pool keeps of its adapters, by what the engine's steps read.
+  enum class Form { stacked, packed };
+
   /// `base` outlives the pool.
-  explicit LoraPool(const BaseInfo &base) : base_(base) {}
+  LoraPool(const BaseInfo &base, Form form);
 
   /// Makes an adapter resident and returns its index; content that is there already keeps the one
-  /// it has. Throws LoadError, and nothing has changed: the adapter was loaded for another base.
-  int32_t add(std::shared_ptr<const Adapter> adapter);
+  /// it has. `packed`, of this adapter and for a pool of that form, spares the engine thread the
+  /// packing; without it the pool packs. Throws LoadError, and nothing has changed: the adapter was
+  /// loaded for another base, or memory cannot be had (out_of_memory).
+  int32_t add(std::shared_ptr<const Adapter> adapter,
+              std::shared_ptr<const PackedAdapter> packed = nullptr);
 
   /// Frees an index. REQUIRES: the adapter is resident, and no step to come wears it.
   void remove(int32_t i_adapter);
@@ -35,6 +46,17 @@ class LoraPool {
   /// strengths of an adapter named twice added. REQUIRES: all are resident.
   [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn) const;
 
+  /// The place of a use of the base, or k_nowhere.
+  [[nodiscard]] size_t find_use(std::string_view use) const;
+  /// Of a packed pool: what the resident adapter does to that use, or nullptr. Valid until it is
+  /// removed.
+  [[nodiscard]] const PackedPair *pair(int32_t i_adapter, size_t i_use) const {
+    return residents_[static_cast<size_t>(i_adapter)].by_use[i_use];
+  }
+  /// The base's uses by the input that they read, see AdaptableUse::i_input.
+  [[nodiscard]] const std::vector<std::vector<size_t>> &inputs() const { return inputs_; }
+  [[nodiscard]] size_t input_of(size_t i_use) const { return input_of_[i_use]; }
+
   /// What the portable step reads, made anew when the resident adapters have changed. Valid until
   /// they change again. Throws LoadError as LoraStacks does.
   [[nodiscard]] const LoraStacks &stacks();
@@ -42,12 +64,26 @@ class LoraPool {
   /// Counts the changes of the resident set.
   [[nodiscard]] uint64_t version() const { return version_; }
 
-  /// Memory that the resident adapters take: their factors, and the stacks if there are any.
+  /// Memory that the resident adapters take: their factors, and the copies that the form needs.
   [[nodiscard]] size_t size_bytes() const;
 
  private:
+  struct Resident {
+    std::shared_ptr<const Adapter> adapter;  // null: the index is free
+    std::shared_ptr<const PackedAdapter> packed;
+    std::vector<const PackedPair *> by_use;
+  };
+
+  void group_inputs();
+  [[nodiscard]] Resident make_resident(std::shared_ptr<const Adapter> adapter,
+                                       std::shared_ptr<const PackedAdapter> packed) const;
+
   const BaseInfo &base_;
-  std::vector<std::shared_ptr<const Adapter>> adapters_;  // by index; null: free
+  Form form_;
+  std::unordered_map<std::string_view, size_t> uses_;  // keys: names inside base_
+  std::vector<std::vector<size_t>> inputs_;
+  std::vector<size_t> input_of_;  // by use
+  std::vector<Resident> residents_;
   uint64_t version_ = 0;
   std::unique_ptr<const LoraStacks> stacks_;  // null: none made since the last change
 };

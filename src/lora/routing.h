@@ -19,6 +19,13 @@ struct Worn {
 /// Strengths of 0 are never kept: zero is exactly "not there".
 using AdapterSet = std::vector<Worn>;
 
+/// Neighbouring rows of a step that wear the same.
+struct Segment {
+  int64_t first_row = 0;
+  int64_t n_rows = 0;
+  AdapterSet set;  ///< never empty
+};
+
 /// Which adapters each row of one step wears, as data: [n_rows][n_lanes], a row's unused lanes hold
 /// k_none. Built per step.
 class Routing {
@@ -30,6 +37,9 @@ class Routing {
 
   /// The routing of a selection of rows, for the part of the graph that only computes those.
   [[nodiscard]] Routing select(std::span<const int32_t> rows) const;
+
+  /// The rows that wear something, in as few segments as they make.
+  [[nodiscard]] std::vector<Segment> segments() const;
 
   [[nodiscard]] bool empty() const { return n_lanes_ == 0; }
   [[nodiscard]] size_t n_rows() const { return n_rows_; }

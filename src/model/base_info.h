@@ -27,6 +27,8 @@ struct AdaptableUse {
   std::array<int64_t, 3> ne{1, 1, 1};  ///< of the base weight, ggml order
   /// The numbers lie in a look-up table that is stored Hadamard-folded: read, but not adaptable.
   bool rotated_table = false;
+  /// Linear weights that read one input together have one number; -1: it reads its input alone.
+  int32_t i_input = -1;
 };
 
 /// What the adapter readers must know of the base; no weights.

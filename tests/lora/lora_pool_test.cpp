@@ -21,7 +21,7 @@ std::shared_ptr<const Adapter> adapter(uint64_t seed) {
 }
 
 TEST(LoraPool, TheSameContentHasOneIndex) {
-  LoraPool pool(k_base);
+  LoraPool pool(k_base, LoraPool::Form::packed);
   EXPECT_EQ(pool.add(adapter(1)), 0);
   EXPECT_EQ(pool.add(adapter(2)), 1);
   const auto version = pool.version();
@@ -32,7 +32,7 @@ TEST(LoraPool, TheSameContentHasOneIndex) {
 }
 
 TEST(LoraPool, RemovingOneKeepsTheIndicesOfTheOthersAndFreesItsOwn) {
-  LoraPool pool(k_base);
+  LoraPool pool(k_base, LoraPool::Form::packed);
   for (uint64_t seed = 0; seed < 3; ++seed) (void)pool.add(adapter(seed));
   pool.remove(1);
   EXPECT_FALSE(pool.is_resident(1));
@@ -46,7 +46,7 @@ TEST(LoraPool, RemovingOneKeepsTheIndicesOfTheOthersAndFreesItsOwn) {
 }
 
 TEST(LoraPool, MemoryOfARemovedAdapterComesBack) {
-  LoraPool pool(k_base);
+  LoraPool pool(k_base, LoraPool::Form::packed);
   EXPECT_EQ(pool.size_bytes(), 0U);
   (void)pool.add(adapter(1));
   const size_t one = pool.size_bytes();
@@ -57,8 +57,42 @@ TEST(LoraPool, MemoryOfARemovedAdapterComesBack) {
   EXPECT_EQ(pool.size_bytes(), one);
 }
 
+TEST(LoraPool, PairsAreFoundByTheUseOfTheBase) {
+  LoraPool pool(k_base, LoraPool::Form::packed);
+  const auto linear_only = make_random_adapter(std::span(k_uses).first(1), 3, 1, 9);
+  const int32_t both = pool.add(adapter(1));
+  const int32_t one = pool.add(linear_only);
+  const size_t i_linear = pool.find_use("linear");
+  const size_t i_table = pool.find_use("table");
+  EXPECT_EQ(pool.find_use("elsewhere"), LoraPool::k_nowhere);
+  EXPECT_EQ(pool.pair(both, i_table)->n_rank(), 2);
+  EXPECT_EQ(pool.pair(one, i_linear)->pair, linear_only->find("linear"));
+  EXPECT_EQ(pool.pair(one, i_table), nullptr);
+}
+
+TEST(LoraPool, WhatWasPackedBeforehandIsUsed) {
+  LoraPool pool(k_base, LoraPool::Form::packed);
+  const auto packed = std::make_shared<const PackedAdapter>(adapter(1));
+  (void)pool.add(adapter(1), packed);
+  EXPECT_EQ(pool.pair(0, 0), packed->pairs().data());
+}
+
+TEST(LoraPool, UsesThatReadOneInputAreTogether) {
+  BaseInfo base = k_base;
+  base.uses = {{.name = "q", .i_input = 4},
+               {.name = "alone"},
+               {.name = "gate", .i_input = 2},
+               {.name = "v", .i_input = 4},
+               {.name = "also alone"}};
+  const LoraPool pool(base, LoraPool::Form::packed);
+  EXPECT_THAT(pool.inputs(),
+              ElementsAre(ElementsAre(0, 3), ElementsAre(1), ElementsAre(2), ElementsAre(4)));
+  EXPECT_EQ(pool.input_of(3), 0U);
+  EXPECT_EQ(pool.input_of(4), 3U);
+}
+
 TEST(LoraPool, StacksHoldTheResidentAdapters) {
-  LoraPool pool(k_base);
+  LoraPool pool(k_base, LoraPool::Form::stacked);
   (void)pool.add(adapter(1));
   EXPECT_EQ(pool.stacks().find("linear")->b->ne[2], 1 + 1);
   (void)pool.add(adapter(2));
@@ -70,7 +104,7 @@ TEST(LoraPool, StacksHoldTheResidentAdapters) {
 }
 
 TEST(LoraPool, CanonicalAddsUpAndLeavesOutZeros) {
-  LoraPool pool(k_base);
+  LoraPool pool(k_base, LoraPool::Form::packed);
   for (uint64_t seed = 0; seed < 3; ++seed) (void)pool.add(adapter(seed));
   EXPECT_THAT(pool.canonical(std::vector<Worn>{{1, 0.25F}, {0, 0}, {1, 0.5F}}),
               ElementsAre(Worn{1, 0.75F}));
@@ -78,8 +112,8 @@ TEST(LoraPool, CanonicalAddsUpAndLeavesOutZeros) {
 }
 
 TEST(LoraPool, TheCanonicalOrderIsThatOfContentWhateverTheOrderOfLoading) {
-  LoraPool forth(k_base);
-  LoraPool back(k_base);
+  LoraPool forth(k_base, LoraPool::Form::stacked);
+  LoraPool back(k_base, LoraPool::Form::stacked);
   for (uint64_t seed = 0; seed < 5; ++seed) {
     (void)forth.add(adapter(seed));
     (void)back.add(adapter(4 - seed));
@@ -98,7 +132,7 @@ TEST(LoraPool, AnAdapterOfAnotherBaseIsRefusedAndNothingChanges) {
                                     AdaptableUse{"elsewhere", UseKind::linear, {4, 6, 1}}}) {
     BaseInfo base = k_base;
     base.uses[0] = other;
-    LoraPool pool(base);
+    LoraPool pool(base, LoraPool::Form::packed);
     EXPECT_THAT(load_failure([&] { (void)pool.add(adapter(1)); }),
                 testing::HasSubstr("linear was loaded for another base model"));
     EXPECT_EQ(pool.version(), 0U);

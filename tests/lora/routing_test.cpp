@@ -24,6 +24,35 @@ TEST(Routing, OfBaseRowsAloneIsEmpty) {
   EXPECT_TRUE(Routing::of(std::vector<const AdapterSet *>{&none, &none}).empty());
 }
 
+TEST(Routing, NeighboursThatWearTheSameAreOneSegment) {
+  const AdapterSet none;
+  const AdapterSet one{{3, 1}};
+  const AdapterSet weaker{{3, 0.5F}};
+  const AdapterSet two{{3, 1}, {4, -1}};
+  const auto segments =
+      Routing::of(std::vector<const AdapterSet *>{&none, &one, &one, &weaker, &none, &two, &two})
+          .segments();
+  ASSERT_EQ(segments.size(), 3U);
+  EXPECT_EQ(segments[0].first_row, 1);
+  EXPECT_EQ(segments[0].n_rows, 2);
+  EXPECT_EQ(segments[0].set, one);
+  EXPECT_EQ(segments[1].first_row, 3);
+  EXPECT_EQ(segments[1].n_rows, 1);
+  EXPECT_EQ(segments[1].set, weaker);
+  EXPECT_EQ(segments[2].first_row, 5);
+  EXPECT_EQ(segments[2].n_rows, 2);
+  EXPECT_EQ(segments[2].set, two);
+  EXPECT_TRUE(Routing::of(std::vector<const AdapterSet *>{&none}).segments().empty());
+}
+
+TEST(Routing, RowsOfOneSetWithOthersBetweenThemAreSegmentsOfTheirOwn) {
+  const AdapterSet none;
+  const AdapterSet one{{3, 1}};
+  const auto segments = Routing::of(std::vector<const AdapterSet *>{&one, &none, &one}).segments();
+  ASSERT_EQ(segments.size(), 2U);
+  EXPECT_EQ(segments[1].first_row, 2);
+}
+
 TEST(Routing, SelectsRows) {
   const AdapterSet none;
   const AdapterSet one{{3, 1}};

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <ggml.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lora/routing.h"
+#include "model/weights.h"
+
+namespace patchbay {
+
+class Graph;
+
+/// Which rows of the step a tensor holds: all tokens, or only those whose logits are wanted.
+enum class RowSet : uint8_t { all, outputs };
+
+/// What of a step's routing shapes its graph. Steps with equal shapes can run the same graph with
+/// other data.
+struct LoraShape {
+  /// Portable: lanes of the largest set. Fused: numbers in a row's low-rank vector.
+  size_t n_width = 0;
+  /// Portable, per slot map, and fused, per input of the base: some row wears an adapter there.
+  std::vector<bool> worn;
+  /// Portable: which stacks the graph reads.
+  uint64_t version = 0;
+
+  bool operator==(const LoraShape &) const = default;
+  [[nodiscard]] bool any() const {
+    for (const bool one : worn) {
+      if (one) return true;
+    }
+    return false;
+  }
+};
+
+/// A base product: the rows of one weight, or of several whose rows lie in one tensor.
+struct BaseProduct {
+  std::span<const Weight *const> weights;
+  ggml_tensor *y = nullptr;  // F32 [sum of n_out, n_rows]
+};
+
+/// The parts of the products' rows that belong to each weight: F32 [n_out, n_rows] each, views
+/// where a product has several.
+[[nodiscard]] std::vector<ggml_tensor *> split_products(ggml_context *context,
+                                                        std::span<const BaseProduct> products);
+
+/// The low-rank part of one graph: adds its nodes while the graph is built, holds what they read,
+/// and is filled anew for every run. One class per form. Each add function returns what it was
+/// given when no token of the step wears an adapter there.
+class LoraStep {
+ public:
+  LoraStep() = default;
+  LoraStep(const LoraStep &) = delete;  // nodes refer to it
+  LoraStep &operator=(const LoraStep &) = delete;
+  virtual ~LoraStep() = default;
+
+  /// The outputs of each weight of `products`, which all read `x` F32 [n_in, n_rows].
+  [[nodiscard]] virtual std::vector<ggml_tensor *> add_linear(
+      Graph &g, ggml_tensor *x, std::span<const BaseProduct> products) = 0;
+
+  /// y F32 [n_embd, n_tokens]: the rows looked up.
+  [[nodiscard]] virtual ggml_tensor *add_embed(Graph &g, const Weight &table, ggml_tensor *y) = 0;
+
+  /// x F32 [n_in, 1 or n_used, n_rows], experts I32 [n_used, n_rows], y F32 [n_out, n_used,
+  /// n_rows].
+  [[nodiscard]] virtual ggml_tensor *add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
+                                                 ggml_tensor *experts, ggml_tensor *y) = 0;
+
+  /// An upper bound of the nodes that one weight adds.
+  [[nodiscard]] virtual size_t max_nodes_per_weight() const = 0;
+
+  /// Before each run. `routing` has the shape that the step was made for; `output_rows` are the
+  /// rows of RowSet::outputs; `tokens` the ids of the step.
+  virtual void upload(const Routing &routing, std::span<const int32_t> output_rows,
+                      std::span<const int32_t> tokens) = 0;
+};
+
+}  // namespace patchbay

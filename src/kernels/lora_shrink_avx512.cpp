@@ -1,0 +1,82 @@
+#include <immintrin.h>
+
+#include "kernels/lora_jobs.h"
+
+namespace patchbay {
+namespace {
+
+constexpr int64_t k_lanes = 16;
+
+/// Numbers i... of a factor as floats; those outside `mask` are zero and not read.
+template <FactorType type>
+__m512 load(const void *a, int64_t i, __mmask16 mask) {
+  if constexpr (type == FactorType::f32) {
+    return _mm512_maskz_loadu_ps(mask, static_cast<const char *>(a) + i * 4);
+  } else {
+    const __m256i halves = _mm256_maskz_loadu_epi16(mask, static_cast<const char *>(a) + i * 2);
+    return type == FactorType::f16
+               ? _mm512_cvtph_ps(halves)
+               : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+  }
+}
+
+/// One product of `n_rows` rows of A from `row` on with `n_cols` tokens from `token` on: each pair
+/// has one vector of sums, so that it adds in the same order in a block of any size.
+template <FactorType type, int n_rows, int n_cols>
+void block(const ShrinkJob &job, int64_t row, int64_t token) {
+  __m512 sums[n_rows][n_cols];
+  for (auto &of_row : sums) {
+    for (auto &sum : of_row) sum = _mm512_setzero_ps();
+  }
+  for (int64_t i = 0; i < job.n_in; i += k_lanes) {
+    const int64_t n_left = job.n_in - i;
+    const auto mask = static_cast<__mmask16>(n_left >= k_lanes ? 0xFFFF : (1 << n_left) - 1);
+    __m512 x[n_cols];
+#pragma GCC unroll 8
+    for (int t = 0; t < n_cols; ++t)
+      x[t] = _mm512_maskz_loadu_ps(mask, job.x + (token + t) * job.x_stride + i);
+#pragma GCC unroll 8
+    for (int r = 0; r < n_rows; ++r) {
+      const __m512 a = load<type>(job.a, (row + r) * job.n_in + i, mask);
+#pragma GCC unroll 8
+      for (int t = 0; t < n_cols; ++t) sums[r][t] = _mm512_fmadd_ps(a, x[t], sums[r][t]);
+    }
+  }
+  for (int r = 0; r < n_rows; ++r) {
+    for (int t = 0; t < n_cols; ++t) {
+      job.low[(token + t) * job.low_stride + row + r] =
+          job.scale * _mm512_reduce_add_ps(sums[r][t]);
+    }
+  }
+}
+
+template <FactorType type>
+void shrink(const ShrinkJob &job) {
+  int64_t token = 0;
+  for (; token + 4 <= job.n_tokens; token += 4) {
+    int64_t row = 0;
+    for (; row + 4 <= job.n_rank; row += 4) block<type, 4, 4>(job, row, token);
+    for (; row < job.n_rank; ++row) block<type, 1, 4>(job, row, token);
+  }
+  for (; token < job.n_tokens; ++token) {
+    int64_t row = 0;
+    for (; row + 8 <= job.n_rank; row += 8) block<type, 8, 1>(job, row, token);
+    for (; row + 4 <= job.n_rank; row += 4) block<type, 4, 1>(job, row, token);
+    for (; row < job.n_rank; ++row) block<type, 1, 1>(job, row, token);
+  }
+}
+
+}  // namespace
+
+void shrink_avx512(const ShrinkJob &job) {
+  switch (job.type) {
+    case FactorType::f32:
+      return shrink<FactorType::f32>(job);
+    case FactorType::f16:
+      return shrink<FactorType::f16>(job);
+    case FactorType::bf16:
+      return shrink<FactorType::bf16>(job);
+  }
+}
+
+}  // namespace patchbay

@@ -1,0 +1,91 @@
+#include "lora/packed_adapter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+
+namespace patchbay {
+namespace {
+
+/// Tiles begin on cache lines, of which each row of a tile then fills whole ones.
+constexpr std::align_val_t k_alignment{64};
+
+FactorType factor_type(ggml_type type) {
+  if (type == GGML_TYPE_F16) return FactorType::f16;
+  return type == GGML_TYPE_BF16 ? FactorType::bf16 : FactorType::f32;
+}
+
+size_t tiled_bytes(const FactorPair &pair) {
+  const int64_t n_tiles = (pair.b.ne[1] + k_lora_tile - 1) / k_lora_tile;
+  return static_cast<size_t>(pair.b.ne[2] * n_tiles * pair.n_rank * k_lora_tile) *
+         ggml_type_size(pair.b.type);
+}
+
+/// Writes B [n_rank, n_out, n_expert] in tiles of numbers of `Bits`; the padding stays as it is.
+template <class Bits>
+void write_tiles(const FactorPair &pair, std::byte *tiles) {
+  const auto [n_rank, n_out, n_expert] = pair.b.ne;
+  const int64_t n_tiles = (n_out + k_lora_tile - 1) / k_lora_tile;
+  const std::byte *from = pair.b.data.data();
+  for (int64_t e = 0; e < n_expert; ++e) {
+    for (int64_t o = 0; o < n_out; ++o) {
+      std::byte *to =
+          tiles + static_cast<size_t>((e * n_tiles + o / k_lora_tile) * n_rank * k_lora_tile +
+                                      o % k_lora_tile) *
+                      sizeof(Bits);
+      for (int64_t r = 0; r < n_rank; ++r) {
+        std::memcpy(to, from, sizeof(Bits));
+        from += sizeof(Bits);
+        to += k_lora_tile * static_cast<int64_t>(sizeof(Bits));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const std::byte *PackedPair::a_rows(int64_t i_expert, int64_t rank) const {
+  const auto n_before = static_cast<size_t>((i_expert * n_rank() + rank) * pair->a.ne[0]);
+  return pair->a.data.data() + n_before * ggml_type_size(pair->a.type);
+}
+
+const std::byte *PackedPair::b_tiles(int64_t i_expert, int64_t tile) const {
+  const auto n_before = static_cast<size_t>((i_expert * n_tiles + tile) * n_rank() * k_lora_tile);
+  return b + n_before * ggml_type_size(pair->b.type);
+}
+
+void PackedAdapter::Freer::operator()(std::byte *bytes) const {
+  ::operator delete[](bytes, k_alignment);
+}
+
+PackedAdapter::PackedAdapter(std::shared_ptr<const Adapter> adapter)
+    : adapter_(std::move(adapter)) {
+  const auto padded = [](size_t n_bytes) { return GGML_PAD(n_bytes, 64); };
+  for (const auto &pair : adapter_->pairs) size_bytes_ += padded(tiled_bytes(pair));
+  bytes_.reset(static_cast<std::byte *>(
+      ::operator new[](std::max<size_t>(1, size_bytes_), k_alignment, std::nothrow)));
+  if (!bytes_) {
+    throw LoadError({.path = adapter_->path.empty() ? adapter_->name : adapter_->path,
+                     .problem = "needs more memory for its factors than there is",
+                     .code = ErrorCode::out_of_memory});
+  }
+  std::memset(bytes_.get(), 0, size_bytes_);
+  std::byte *next = bytes_.get();
+  for (const auto &pair : adapter_->pairs) {
+    if (ggml_type_size(pair.b.type) == sizeof(float)) {
+      write_tiles<uint32_t>(pair, next);
+    } else {
+      write_tiles<uint16_t>(pair, next);
+    }
+    pairs_.push_back({.pair = &pair,
+                      .a_type = factor_type(pair.a.type),
+                      .b_type = factor_type(pair.b.type),
+                      .b = next,
+                      .n_tiles = (pair.b.ne[1] + k_lora_tile - 1) / k_lora_tile});
+    next += padded(tiled_bytes(pair));
+  }
+}
+
+}  // namespace patchbay

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "kernels/lora_jobs.h"
+#include "lora/adapter.h"
+
+namespace patchbay {
+
+/// A pair in the form that the fused step reads: A as its file has it, B turned so that what makes
+/// neighbouring outputs lies together. Ranks and number types are the pair's own.
+struct PackedPair {
+  const FactorPair *pair = nullptr;  ///< of the packed adapter
+  FactorType a_type = FactorType::f32;
+  FactorType b_type = FactorType::f32;
+  /// B as [n_expert][n_tiles][n_rank][k_lora_tile], zeros where the last tile ends beyond n_out.
+  const std::byte *b = nullptr;
+  int64_t n_tiles = 0;
+
+  [[nodiscard]] int64_t n_rank() const { return pair->n_rank; }
+  [[nodiscard]] int64_t n_out() const { return pair->b.ne[1]; }
+  /// Rows of A of an expert from row `rank` on.
+  [[nodiscard]] const std::byte *a_rows(int64_t i_expert, int64_t rank) const;
+  /// Tiles of B of an expert from `tile` on.
+  [[nodiscard]] const std::byte *b_tiles(int64_t i_expert, int64_t tile) const;
+};
+
+/// An adapter packed for the fused step. Immutable; making one costs about a copy of its B factors,
+/// on any thread.
+class PackedAdapter {
+ public:
+  /// Throws LoadError (out_of_memory).
+  explicit PackedAdapter(std::shared_ptr<const Adapter> adapter);
+
+  /// In the order of the adapter's pairs.
+  [[nodiscard]] const std::vector<PackedPair> &pairs() const { return pairs_; }
+  /// Memory beside the adapter's own.
+  [[nodiscard]] size_t size_bytes() const { return size_bytes_; }
+
+ private:
+  struct Freer {
+    void operator()(std::byte *bytes) const;
+  };
+
+  std::shared_ptr<const Adapter> adapter_;
+  std::unique_ptr<std::byte[], Freer> bytes_;
+  size_t size_bytes_ = 0;
+  std::vector<PackedPair> pairs_;
+};
+
+}  // namespace patchbay

@@ -1,0 +1,58 @@
+#include "lora/packed_adapter.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "lora/factor_ops.h"
+#include "lora/random_adapter.h"
+
+namespace patchbay {
+namespace {
+
+const std::vector<AdaptableUse> k_uses{{"experts", UseKind::experts, {4, 70, 3}},
+                                       {"linear", UseKind::linear, {5, 33, 1}},
+                                       {"table", UseKind::embed, {32, 6, 1}}};
+
+uint16_t bits16(const std::byte *bytes, int64_t i) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, bytes + i * 2, sizeof bits);
+  return bits;
+}
+
+TEST(PackedAdapter, HasBInTilesOfItsOwnTypeAndRankWithZerosAtTheEnd) {
+  const auto adapter = make_random_adapter(k_uses, 3, 1, 1, GGML_TYPE_F16);
+  const PackedAdapter packed(adapter);
+  ASSERT_EQ(packed.pairs().size(), 3U);
+  for (const auto &pair : packed.pairs()) {
+    const Factor &b = pair.pair->b;
+    EXPECT_EQ(pair.b_type, FactorType::f16);
+    EXPECT_EQ(pair.n_tiles, (b.ne[1] + 31) / 32);
+    for (int64_t e = 0; e < b.ne[2]; ++e) {
+      for (int64_t o = 0; o < pair.n_tiles * 32; ++o) {
+        for (int64_t r = 0; r < 3; ++r) {
+          const uint16_t want = o < b.ne[1] ? bits16(b.data.data(), (e * b.ne[1] + o) * 3 + r) : 0;
+          ASSERT_EQ(bits16(pair.b_tiles(e, o / 32), r * 32 + o % 32), want)
+              << pair.pair->target << " " << e << " " << o << " " << r;
+        }
+      }
+    }
+  }
+}
+
+TEST(PackedAdapter, ReadsAWhereTheAdapterHasIt) {
+  const auto adapter = make_random_adapter(k_uses, 3, 1, 1);
+  const PackedAdapter packed(adapter);
+  const PackedPair &pair = packed.pairs()[0];
+  EXPECT_EQ(pair.a_rows(0, 0), adapter->pairs[0].a.data.data());
+  EXPECT_EQ(pair.a_rows(2, 1) - pair.a_rows(0, 0), (2 * 3 + 1) * 4 * 4);
+}
+
+TEST(PackedAdapter, TakesTheMemoryOfItsTiles) {
+  const std::span linear(k_uses.data() + 1, 1);
+  const PackedAdapter packed(make_random_adapter(linear, 2, 1, 1));
+  EXPECT_EQ(packed.size_bytes(), 2 * 2 * 32 * sizeof(float));
+}
+
+}  // namespace
+}  // namespace patchbay
