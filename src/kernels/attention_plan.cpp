@@ -36,7 +36,7 @@ void AttentionPlan::set(std::span<const AttentionRun> runs, uint32_t n_threads) 
                            .first_pos = run.first_pos + i,
                            .i_blocks = blocks_.size()};
       tiles_.push_back(tile);
-      total += shape_.n_head_kv * cost(tile, 0, UINT32_MAX / k_partition_keys);
+      total += shape_.n_head_kv * cost_of(tile, 0, UINT32_MAX / k_partition_keys);
     }
     blocks_.insert(blocks_.end(), run.blocks.begin(), run.blocks.end());
   }
@@ -55,8 +55,8 @@ void AttentionPlan::set(std::span<const AttentionRun> runs, uint32_t n_threads) 
   for (auto &scratch : scratch_) scratch.resize(n_scratch / CacheLine::k_floats);
 }
 
-uint64_t AttentionPlan::cost(const QueryTile &tile, uint32_t first_partition,
-                             uint32_t end_partition) const {
+uint64_t AttentionPlan::cost_of(const QueryTile &tile, uint32_t first_partition,
+                                uint32_t end_partition) const {
   // Reading and widening a key costs about as much as two queries spend on it.
   constexpr uint64_t k_read = 2;
   const uint64_t first =
@@ -70,7 +70,7 @@ void AttentionPlan::add_items(uint32_t i_tile, uint64_t most_whole) {
   const QueryTile &tile = tiles_[i_tile];
   const uint32_t first = shape_.first_seen(tile.first_pos) / k_partition_keys;
   const uint32_t end = (tile.end_pos() - 1) / k_partition_keys + 1;
-  const bool is_split = end - first > 1 && cost(tile, first, end) > most_whole;
+  const bool is_split = end - first > 1 && cost_of(tile, first, end) > most_whole;
   for (uint32_t i_head_kv = 0; i_head_kv < shape_.n_head_kv; ++i_head_kv) {
     AttentionItem item{.i_tile = i_tile, .i_head_kv = i_head_kv};
     if (is_split) {
@@ -85,7 +85,7 @@ void AttentionPlan::add_items(uint32_t i_tile, uint64_t most_whole) {
       item.first_partition = partition;
       item.end_partition = partition + step;
       item.cost_before = cost_;
-      cost_ += cost(tile, item.first_partition, item.end_partition);
+      cost_ += cost_of(tile, item.first_partition, item.end_partition);
       items_.push_back(item);
     }
   }

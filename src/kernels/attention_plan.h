@@ -91,6 +91,8 @@ class AttentionPlan {
   [[nodiscard]] const std::vector<QueryTile> &tiles() const { return tiles_; }
   [[nodiscard]] const std::vector<AttentionItem> &items() const { return items_; }
   [[nodiscard]] const std::vector<AttentionSplit> &splits() const { return splits_; }
+  /// Of all items, in queries times keys.
+  [[nodiscard]] uint64_t cost() const { return cost_; }
   [[nodiscard]] const int32_t *blocks(const QueryTile &tile) const {
     return blocks_.data() + tile.i_blocks;
   }
@@ -116,8 +118,8 @@ class AttentionPlan {
 
  private:
   void add_items(uint32_t i_tile, uint64_t most_whole);
-  [[nodiscard]] uint64_t cost(const QueryTile &tile, uint32_t first_partition,
-                              uint32_t end_partition) const;
+  [[nodiscard]] uint64_t cost_of(const QueryTile &tile, uint32_t first_partition,
+                                 uint32_t end_partition) const;
 
   AttentionShape shape_;
   std::vector<int32_t> blocks_;
