@@ -22,8 +22,8 @@ endif()
 set(patchbay_avx2_flags -mavx2 -mfma -mf16c)
 set(patchbay_avx512_flags ${patchbay_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 reports its own intrinsics, GCC bug 105593.
-  list(APPEND patchbay_avx512_flags -Wno-uninitialized -Wno-maybe-uninitialized)
+  # GCC 12 takes the operands that its own AVX-512 intrinsics leave undefined for ours, GCC bug 105593.
+  list(APPEND patchbay_avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 
 # patchbay_layer(NAME AFTER <layers it may include> LINKS <libraries>): one static library from src/NAME/*.cpp.

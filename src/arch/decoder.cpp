@@ -40,7 +40,7 @@ ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x,
 std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams,
                                       const DecoderWeights &weights) {
   const KvCache shapes(hparams, {.n_blocks = 1, .n_blocks_swa = 1}, GGML_TYPE_F16,
-                       KvCache::Memory::shapes_only);
+                       KvLayout::by_token, KvCache::Memory::shapes_only);
   Graph graph(hparams, shapes, {});
   std::vector<AdaptableUse> uses;
   graph.record_uses(&uses);

@@ -63,9 +63,13 @@ struct Executor::Prepared {
 
 Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &options)
     : model_(std::move(model)),
+      n_threads_(options.n_threads),
+      attention_(options.attention == AttentionForm::automatic ? AttentionForm::paged
+                                                               : options.attention),
       n_ctx_(options.kv.n_ctx),
       tables_(kv_sizes(model_->hparams(), options.kv), model_->hparams().n_swa),
-      kv_(model_->hparams(), kv_sizes(model_->hparams(), options.kv), options.cache_type),
+      kv_(model_->hparams(), kv_sizes(model_->hparams(), options.kv), options.cache_type,
+          attention_ == AttentionForm::paged ? KvLayout::by_head : KvLayout::by_token),
       fused_(options.lora_form != LoraForm::portable),
       pool_(model_->info, fused_ ? LoraPool::Form::packed : LoraPool::Form::stacked),
       threads_(new_threadpool(options.n_threads)),
@@ -151,8 +155,9 @@ Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
 }
 
 GraphSizes Executor::sizes_of(const Prepared &step) const {
-  const auto n_kv = [](const BlockTables *tables) -> int64_t {
-    if (tables == nullptr) return 0;
+  // Paged attention looks into the tables: one graph serves growing sequences.
+  const auto n_kv = [this](const BlockTables *tables) -> int64_t {
+    if (tables == nullptr || attention_ == AttentionForm::paged) return 0;
     const uint32_t block_size = tables->block_size();
     return std::min(round_up(tables->pool().end() * block_size, k_kv_granularity),
                     tables->pool().n_blocks() * block_size);
@@ -224,9 +229,11 @@ void Executor::upload(const Prepared &step) {
 
 void Executor::upload(const Prepared &step, const BlockTables &tables, uint32_t n_swa,
                       const CellInputs &inputs) {
-  std::vector<int64_t> cells;
-  for (const auto &place : step.places) cells.push_back(tables.cell(place));
-  set(inputs.cells, cells);
+  set(inputs.cells, rows_written(kv_.layout(), model_->hparams().n_head_kv, tables, step.places));
+  if (inputs.paged != nullptr) {
+    inputs.paged->set(tables, step.places, n_threads_);
+    return;
+  }
   std::vector<ggml_fp16_t> mask(static_cast<size_t>(ggml_nelements(inputs.mask)));
   fill_mask(tables, static_cast<uint32_t>(inputs.mask->ne[0]), step.places, n_swa, mask);
   set(inputs.mask, mask);

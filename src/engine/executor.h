@@ -18,6 +18,13 @@
 
 namespace patchbay {
 
+/// How attention is computed.
+enum class AttentionForm {
+  automatic,  ///< paged wherever it can be, on the CPU
+  portable,   ///< ggml's own, masked over all cells in use: runs on every backend
+  paged,      ///< ours, by block tables; a row's result does not depend on what else is in the step
+};
+
 /// Computes steps: holds the KV cache, the resident adapters, the compute threads and the graph of
 /// the last step, which runs again when the next step has the same shape. Engine thread.
 class Executor {
@@ -27,6 +34,7 @@ class Executor {
     ggml_type cache_type = GGML_TYPE_F16;
     uint32_t n_threads = 1;
     LoraForm lora_form = LoraForm::automatic;
+    AttentionForm attention = AttentionForm::automatic;
   };
 
   /// Throws LoadError: out_of_memory, or a cache type that does not fit the model's heads.
@@ -112,6 +120,8 @@ class Executor {
               const CellInputs &inputs);
 
   std::shared_ptr<const LoadedModel> model_;
+  uint32_t n_threads_;
+  AttentionForm attention_;
   uint32_t n_ctx_;
   KvTables tables_;
   KvCache kv_;

@@ -24,10 +24,12 @@ ggml_tensor *by_head(Graph &g, ggml_tensor *y, const Weight &norm) {
   return norm ? rms_norm(g, norm, y) : y;
 }
 
-/// Writes the step's rows [n_embd_head, n_head_kv, n_tokens] into their cells of `cache`
-/// [n_embd_kv, n_cells].
+/// Writes the step's rows [n_embd_head, n_head_kv, n_tokens] into their cells of `cache`, whose
+/// rows are tokens or heads of tokens.
 void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows, ggml_tensor *cells) {
-  ggml_tensor *flat = ggml_view_2d(g.context(), rows, cache->ne[0], rows->ne[2], rows->nb[2], 0);
+  // Values may be a part of a product for several weights, with the others' rows in between.
+  ggml_tensor *whole = ggml_is_contiguous(rows) ? rows : ggml_cont(g.context(), rows);
+  ggml_tensor *flat = ggml_reshape_2d(g.context(), whole, cache->ne[0], cells->ne[0]);
   g.expand(ggml_set_rows(g.context(), cache, flat, cells));
 }
 
@@ -60,10 +62,11 @@ ggml_tensor *masked_attention(Graph &g, ggml_tensor *q, uint32_t il) {
 
 /// Stores the step's keys and values, then attends.
 ggml_tensor *attend(Graph &g, ggml_tensor *q, ggml_tensor *k, ggml_tensor *v, uint32_t il) {
-  ggml_tensor *cells = g.cell_inputs(il).cells;
-  store(g, g.kv().k(il), finite(g, k), cells);
-  store(g, g.kv().v(il), finite(g, v), cells);
-  return masked_attention(g, q, il);
+  const auto &[cells, mask, paged] = g.cell_inputs(il);
+  store(g, g.kv().k(il), mask == nullptr ? k : finite(g, k), cells);
+  store(g, g.kv().v(il), mask == nullptr ? v : finite(g, v), cells);
+  if (mask != nullptr) return masked_attention(g, q, il);
+  return paged->build(g.context(), q, g.kv().k(il), g.kv().v(il));
 }
 
 }  // namespace

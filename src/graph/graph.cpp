@@ -31,21 +31,30 @@ Graph::Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
 }
 
 void Graph::make_inputs() {
-  const auto input = [this](ggml_type type, int64_t ne0, int64_t ne1 = 1) {
-    ggml_tensor *tensor = ggml_new_tensor_2d(context(), type, ne0, ne1);
-    ggml_set_input(tensor);
-    return tensor;
-  };
-  inputs_.tokens = input(GGML_TYPE_I32, sizes_.n_tokens);
-  inputs_.positions = input(GGML_TYPE_I32, sizes_.n_tokens);
-  inputs_.full = {.cells = input(GGML_TYPE_I64, sizes_.n_tokens),
-                  .mask = input(GGML_TYPE_F16, sizes_.n_kv, sizes_.n_tokens)};
-  if (hparams_.n_swa > 0) {
-    inputs_.window = {.cells = input(GGML_TYPE_I64, sizes_.n_tokens),
-                      .mask = input(GGML_TYPE_F16, sizes_.n_kv_swa, sizes_.n_tokens)};
-  }
+  inputs_.tokens = make_input(GGML_TYPE_I32, sizes_.n_tokens);
+  inputs_.positions = make_input(GGML_TYPE_I32, sizes_.n_tokens);
   if (sizes_.n_outputs < sizes_.n_tokens)
-    inputs_.output_rows = input(GGML_TYPE_I32, sizes_.n_outputs);
+    inputs_.output_rows = make_input(GGML_TYPE_I32, sizes_.n_outputs);
+  inputs_.full = make_cell_inputs(sizes_.n_kv, 0);
+  if (hparams_.n_swa > 0) inputs_.window = make_cell_inputs(sizes_.n_kv_swa, hparams_.n_swa);
+}
+
+ggml_tensor *Graph::make_input(ggml_type type, int64_t ne0, int64_t ne1) {
+  ggml_tensor *tensor = ggml_new_tensor_2d(context(), type, ne0, ne1);
+  ggml_set_input(tensor);
+  return tensor;
+}
+
+CellInputs Graph::make_cell_inputs(int64_t n_kv, uint32_t n_swa) {
+  const bool is_paged = sizes_.n_kv == 0;
+  const int64_t n_rows = is_paged ? hparams_.n_head_kv * sizes_.n_tokens : sizes_.n_tokens;
+  CellInputs inputs{.cells = make_input(GGML_TYPE_I64, n_rows)};
+  if (is_paged) {
+    inputs.paged = std::make_unique<PagedAttention>(hparams_, n_swa, kv_.block_size());
+  } else {
+    inputs.mask = make_input(GGML_TYPE_F16, n_kv, sizes_.n_tokens);
+  }
+  return inputs;
 }
 
 ggml_tensor *Graph::keep_outputs(ggml_tensor *x) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/lora_step.h"
+#include "graph/paged_attention.h"
 #include "kv/kv_cache.h"
 #include "model/base_info.h"
 #include "model/weights.h"
@@ -19,7 +20,7 @@ namespace patchbay {
 struct GraphSizes {
   int64_t n_tokens = 1;
   int64_t n_outputs = 1;  ///< tokens whose logits are wanted
-  int64_t n_kv = 1;       ///< cells that attention looks at
+  int64_t n_kv = 1;       ///< cells that masked attention looks at; 0: attention is paged
   int64_t n_kv_swa = 1;   ///< the same in sliding-window layers, which have cells of their own
 
   bool operator==(const GraphSizes &) const = default;
@@ -27,8 +28,10 @@ struct GraphSizes {
 
 /// What the layers of one KV pool are fed.
 struct CellInputs {
-  ggml_tensor *cells = nullptr;  // I64 [n_tokens], KV cell that each token writes
-  ggml_tensor *mask = nullptr;   // F16 [n_kv, n_tokens]
+  ggml_tensor *cells =
+      nullptr;                  // I64, row of the cache that each token, or each head of it, writes
+  ggml_tensor *mask = nullptr;  // F16 [n_kv, n_tokens], of masked attention
+  std::unique_ptr<PagedAttention> paged;  // set for every run, of paged attention
 };
 
 /// What a step feeds its graph. Filled for every run: the allocator reuses the memory of an input
@@ -84,6 +87,8 @@ class Graph {
 
  private:
   void make_inputs();
+  [[nodiscard]] ggml_tensor *make_input(ggml_type type, int64_t ne0, int64_t ne1 = 1);
+  [[nodiscard]] CellInputs make_cell_inputs(int64_t n_kv, uint32_t n_swa);
 
   const HParams &hparams_;
   const KvCache &kv_;

@@ -9,8 +9,7 @@
 namespace patchbay {
 namespace {
 
-void copy_block(ggml_tensor *tensor, uint32_t block_size, const BlockCopy &copy) {
-  const size_t n_bytes = block_size * tensor->nb[1];
+void copy_block(ggml_tensor *tensor, size_t n_bytes, const BlockCopy &copy) {
   auto *data = static_cast<char *>(tensor->data);
   std::memcpy(data + static_cast<size_t>(copy.to) * n_bytes,
               data + static_cast<size_t>(copy.from) * n_bytes, n_bytes);
@@ -26,8 +25,10 @@ void check_type(const HParams &hparams, ggml_type type) {
 
 }  // namespace
 
-KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, Memory memory)
+KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, KvLayout layout,
+                 Memory memory)
     : block_size_(sizes.block_size),
+      layout_(layout),
       context_(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * hparams.n_layer,
                           .mem_buffer = nullptr,
                           .no_alloc = true})) {
@@ -36,9 +37,15 @@ KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, M
     const bool is_swa = hparams.is_swa(il);
     const uint32_t n_cells = is_swa ? sizes.n_cells_swa() : sizes.n_cells();
     const auto rows = [&] {
-      return ggml_new_tensor_2d(context_.get(), type, hparams.n_embd_kv(), n_cells);
+      return layout == KvLayout::by_token
+                 ? ggml_new_tensor_2d(context_.get(), type, hparams.n_embd_kv(), n_cells)
+                 : ggml_new_tensor_2d(context_.get(), type, hparams.n_embd_head,
+                                      int64_t{n_cells} * hparams.n_head_kv);
     };
-    layers_.push_back({.k = rows(), .v = rows(), .is_swa = is_swa});
+    layers_.push_back({.k = rows(),
+                       .v = rows(),
+                       .block_bytes = ggml_row_size(type, hparams.n_embd_kv()) * block_size_,
+                       .is_swa = is_swa});
   }
   if (memory == Memory::shapes_only) return;
   buffer_.reset(
@@ -56,14 +63,30 @@ KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, M
 void KvCache::copy(std::span<const BlockCopy> full, std::span<const BlockCopy> window) {
   for (const auto &layer : layers_) {
     for (const auto &block : layer.is_swa ? window : full) {
-      copy_block(layer.k, block_size_, block);
-      copy_block(layer.v, block_size_, block);
+      copy_block(layer.k, layer.block_bytes, block);
+      copy_block(layer.v, layer.block_bytes, block);
     }
   }
 }
 
 size_t KvCache::size_bytes() const {
   return buffer_ ? ggml_backend_buffer_get_size(buffer_.get()) : 0;
+}
+
+std::vector<int64_t> rows_written(KvLayout layout, uint32_t n_head_kv, const BlockTables &tables,
+                                  std::span<const SeqPos> places) {
+  std::vector<int64_t> rows;
+  for (const auto &place : places) {
+    const int64_t cell = tables.cell(place);
+    if (layout == KvLayout::by_token) {
+      rows.push_back(cell);
+      continue;
+    }
+    const int64_t block_size = tables.block_size();
+    const int64_t first = cell / block_size * n_head_kv * block_size + cell % block_size;
+    for (int64_t head = 0; head < n_head_kv; ++head) rows.push_back(first + head * block_size);
+  }
+  return rows;
 }
 
 }  // namespace patchbay

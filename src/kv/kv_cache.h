@@ -13,8 +13,16 @@
 
 namespace patchbay {
 
-/// The cache tensors: keys and values of every layer, one row per cell, a block's cells side by
-/// side. Which block is whose is the KvTables' business.
+/// How the numbers of a block lie. Either way a block is one stretch of memory.
+enum class KvLayout {
+  by_token,  ///< a token's heads side by side: tensors [n_embd_kv, n_cells]
+  by_head,   ///< a head's tokens side by side, for readers that take one head at a time: tensors
+             ///< [n_embd_head, n_cells * n_head_kv], row (block * n_head_kv + head) * block_size +
+             ///< offset
+};
+
+/// The cache tensors: keys and values of every layer. Which block is whose is the KvTables'
+/// business.
 class KvCache {
  public:
   enum class Memory { allocate, shapes_only };
@@ -23,11 +31,13 @@ class KvCache {
   /// heads do not divide into the blocks of `type` (invalid_argument). With Memory::shapes_only the
   /// tensors have no data, for graphs that are only looked at.
   KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type,
-          Memory memory = Memory::allocate);
+          KvLayout layout = KvLayout::by_token, Memory memory = Memory::allocate);
 
-  // [n_embd_kv, n_cells]; n_cells is that of the layer's pool.
+  // As the layout has them; n_cells is that of the layer's pool.
   [[nodiscard]] ggml_tensor *k(uint32_t il) const { return layers_[il].k; }
   [[nodiscard]] ggml_tensor *v(uint32_t il) const { return layers_[il].v; }
+  [[nodiscard]] uint32_t block_size() const { return block_size_; }
+  [[nodiscard]] KvLayout layout() const { return layout_; }
   [[nodiscard]] size_t size_bytes() const;
 
   /// Copies whole blocks, in the layers that see everything and in the sliding-window layers.
@@ -37,13 +47,20 @@ class KvCache {
   struct Layer {
     ggml_tensor *k = nullptr;
     ggml_tensor *v = nullptr;
+    size_t block_bytes = 0;  // of k, and of v
     bool is_swa = false;
   };
 
   uint32_t block_size_;
+  KvLayout layout_;
   ggml_context_ptr context_;
   ggml_backend_buffer_ptr buffer_;
   std::vector<Layer> layers_;
 };
+
+/// The rows of the cache tensors that tokens at `places` write, in order of token and then head.
+[[nodiscard]] std::vector<int64_t> rows_written(KvLayout layout, uint32_t n_head_kv,
+                                                const BlockTables &tables,
+                                                std::span<const SeqPos> places);
 
 }  // namespace patchbay

@@ -97,7 +97,7 @@ class Program {
     ASSERT_EQ(running.choices.size(), cold.choices.size());
     for (size_t i = 0; i < cold.choices.size(); ++i) {
       EXPECT_EQ(running.choices[i].tokens, cold.choices[i].tokens) << "choice " << i;
-      EXPECT_LT(max_difference(running.choices[i].logprobs, cold.choices[i].logprobs), 1e-4F);
+      EXPECT_EQ(running.choices[i].logprobs, cold.choices[i].logprobs) << "choice " << i;
       EXPECT_EQ(running.choices[i].reason, cold.choices[i].reason) << "choice " << i;
     }
     ++seen.n_compared;

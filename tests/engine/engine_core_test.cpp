@@ -198,7 +198,7 @@ TEST_F(EngineCoreTest, AnAdapterOfAnotherModelEndsItsOwnRequestOnly) {
 TEST_F(EngineCoreTest, AdaptersBeyondTheirMemoryLeaveOnceNobodyWearsThem) {
   const auto one = make_random_adapter(model_->info.uses, 2, 0.1F, 1);
   const auto two = make_random_adapter(model_->info.uses, 2, 0.1F, 2);
-  const auto core = make_core(model_, {.limits = {.adapter_bytes = one->size_bytes + 1}});
+  const auto core = make_core(model_, {.limits = {.adapter_bytes = 2 * one->size_bytes}});
   const auto wearing = [&](const std::shared_ptr<const Adapter> &adapter) {
     Request request = greedy(prompt_, 3);
     request.spans = {{0, {{adapter, 1}}}};
