@@ -15,8 +15,9 @@ struct Adapter;
 struct LoadedModel;
 
 struct ModelOptions {
-  bool repack =
-      true;  ///< copy weights into faster CPU layouts where they pay; off: everything stays mapped
+  /// Copy weights into faster layouts where they pay, and weights that read one input into one
+  /// tensor; off: everything stays mapped.
+  bool repack = true;
   /// Called with bytes done and bytes in all while weights are copied, from the loading thread.
   std::function<void(size_t done_bytes, size_t all_bytes)> progress{};
 };

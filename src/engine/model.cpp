@@ -7,8 +7,8 @@ namespace patchbay {
 
 std::shared_ptr<const Model> Model::load(const std::filesystem::path &path,
                                          const ModelOptions &options) {
-  return std::shared_ptr<const Model>(
-      new Model(load_model(path, {.repack = options.repack}, options.progress)));
+  return std::shared_ptr<const Model>(new Model(
+      load_model(path, {.repack = options.repack, .join = options.repack}, options.progress)));
 }
 
 std::shared_ptr<const Adapter> Model::load_adapter(const std::filesystem::path &path) const {

@@ -52,13 +52,19 @@ class TensorTable {
     add({"output.weight", {n_embd, n_vocab, 1}, TensorRole::linear, false, &weight});
   }
 
+  /// Linear weights that read one input: where they can, their rows are kept in one tensor, in this
+  /// order, and each weight is a view of its own.
+  void join(std::vector<const Weight *> weights) { joins_.push_back(std::move(weights)); }
+
   [[nodiscard]] const std::vector<TensorSpec> &specs() const & { return specs_; }
   const std::vector<TensorSpec> &specs() && = delete;  // would dangle
+  [[nodiscard]] const std::vector<std::vector<const Weight *>> &joins() const { return joins_; }
 
  private:
   void add(TensorSpec spec) { specs_.push_back(std::move(spec)); }
 
   std::vector<TensorSpec> specs_;
+  std::vector<std::vector<const Weight *>> joins_;
 };
 
 }  // namespace patchbay

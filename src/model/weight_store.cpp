@@ -4,6 +4,7 @@
 #include <ggml-cpu.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/error.h"
@@ -13,9 +14,11 @@
 namespace patchbay {
 namespace {
 
+/// A tensor and the tensors of the file whose rows it holds one after the other.
 struct Placement {
-  const GgufTensor *source = nullptr;
+  std::vector<const GgufTensor *> sources;
   ggml_tensor *tensor = nullptr;
+  std::vector<ggml_tensor *> views;  // one per source, when there are several
 };
 
 /// Tensors by the memory they will live in.
@@ -81,11 +84,17 @@ bool is_aligned(const GgufTensor &tensor, size_t alignment) {
   return reinterpret_cast<uintptr_t>(tensor.data.data()) % alignment == 0;
 }
 
-Plan make_plan(const GgufFile &file, const TensorTable &table, const WeightOptions &options,
-               ggml_context *context) {
-  Plan plan;
-  plan.mapped.resize(file.shards().size());
-  const size_t alignment = ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type());
+/// A weight that the file has.
+struct Found {
+  const TensorSpec *spec = nullptr;
+  const GgufTensor *source = nullptr;
+};
+
+using FoundWeights = std::unordered_map<const Weight *, Found>;
+
+/// Checks the tensors of the file against the table.
+FoundWeights find_weights(const GgufFile &file, const TensorTable &table) {
+  FoundWeights weights;
   for (const auto &spec : table.specs()) {
     spec.weight->name = spec.name;
     spec.weight->tensor = nullptr;
@@ -96,14 +105,98 @@ Plan make_plan(const GgufFile &file, const TensorTable &table, const WeightOptio
     }
     check_shape(file, spec, *source);
     check_type(file, spec, *source);
+    weights.emplace(spec.weight, Found{&spec, source});
+  }
+  return weights;
+}
+
+/// Rows of different types or lengths make no tensor.
+bool can_join(const std::vector<const Weight *> &weights, const FoundWeights &found) {
+  const auto first = found.find(weights.front());
+  return std::ranges::all_of(weights, [&](const Weight *weight) {
+    const auto one = found.find(weight);
+    return one != found.end() && one->second.source->type == first->second.source->type &&
+           one->second.source->ne[0] == first->second.source->ne[0];
+  });
+}
+
+/// Where ggml interleaves the rows of a tensor it does so by up to this many, and a view of some of
+/// them must begin with a whole group.
+constexpr int64_t k_rows_interleaved = 8;
+
+bool keeps_groups_whole(const std::vector<const Weight *> &weights, const FoundWeights &found) {
+  return std::ranges::all_of(weights, [&](const Weight *weight) {
+    return found.at(weight).source->ne[1] % k_rows_interleaved == 0;
+  });
+}
+
+bool would_be_repacked(const Weight *weight, const FoundWeights &found) {
+  const GgufTensor &source = *found.at(weight).source;
+  ggml_tensor tensor{};
+  tensor.type = source.type;
+  std::ranges::copy(source.ne, tensor.ne);
+  return repack_pays(TensorRole::linear, tensor);
+}
+
+/// One tensor for all rows of `weights`, each of which becomes a view.
+Placement join(const std::vector<const Weight *> &weights, const FoundWeights &found,
+               ggml_context *context) {
+  Placement placement;
+  int64_t n_out = 0;
+  for (const Weight *weight : weights) {
+    placement.sources.push_back(found.at(weight).source);
+    n_out += placement.sources.back()->ne[1];
+  }
+  const GgufTensor &first = *placement.sources.front();
+  placement.tensor = ggml_new_tensor_2d(context, first.type, first.ne[0], n_out);
+  ggml_set_name(placement.tensor, fmt::format("{}+{}", first.name, weights.size() - 1).c_str());
+  size_t offset = 0;
+  for (const Weight *weight : weights) {
+    const auto &[spec, source] = found.at(weight);
+    ggml_tensor *view = ggml_view_2d(context, placement.tensor, source->ne[0], source->ne[1],
+                                     placement.tensor->nb[1], offset);
+    ggml_set_name(view, source->name.c_str());
+    spec->weight->tensor = view;
+    placement.views.push_back(view);
+    offset += ggml_nbytes(view);
+  }
+  return placement;
+}
+
+/// Takes the weights that are joined out of `found`.
+void plan_joins(const TensorTable &table, const WeightOptions &options, ggml_context *context,
+                FoundWeights &found, Plan &plan) {
+  for (const auto &weights : table.joins()) {
+    if (!can_join(weights, found)) continue;
+    const bool repacks = options.repack && std::ranges::any_of(weights, [&](const Weight *weight) {
+                           return would_be_repacked(weight, found);
+                         });
+    // Better apart and repacked than together and not.
+    if (repacks && !keeps_groups_whole(weights, found)) continue;
+    Placement placement = join(weights, found, context);
+    (repacks ? plan.repacked : plan.copied).push_back(std::move(placement));
+    for (const Weight *weight : weights) found.erase(weight);
+  }
+}
+
+Plan make_plan(const GgufFile &file, const TensorTable &table, const WeightOptions &options,
+               ggml_context *context) {
+  Plan plan;
+  plan.mapped.resize(file.shards().size());
+  const size_t alignment = ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type());
+  FoundWeights found = find_weights(file, table);
+  if (options.join) plan_joins(table, options, context, found, plan);
+  for (const auto &spec : table.specs()) {
+    if (!found.contains(spec.weight)) continue;
+    const GgufTensor *source = found.at(spec.weight).source;
     spec.weight->tensor = new_tensor(context, *source);
-    const Placement placement{source, spec.weight->tensor};
+    Placement placement{.sources = {source}, .tensor = spec.weight->tensor};
     if (options.repack && repack_pays(spec.role, *spec.weight->tensor)) {
-      plan.repacked.push_back(placement);
+      plan.repacked.push_back(std::move(placement));
     } else if (is_aligned(*source, alignment)) {
-      plan.mapped[source->i_shard].push_back(placement);
+      plan.mapped[source->i_shard].push_back(std::move(placement));
     } else {
-      plan.copied.push_back(placement);
+      plan.copied.push_back(std::move(placement));
     }
   }
   return plan;
@@ -111,7 +204,9 @@ Plan make_plan(const GgufFile &file, const TensorTable &table, const WeightOptio
 
 size_t count_bytes(const std::vector<Placement> &placements) {
   size_t n_bytes = 0;
-  for (const auto &placement : placements) n_bytes += placement.source->data.size();
+  for (const auto &placement : placements) {
+    for (const GgufTensor *source : placement.sources) n_bytes += source->data.size();
+  }
   return n_bytes;
 }
 
@@ -122,10 +217,30 @@ ggml_backend_buffer_ptr map_shard(const MappedFile &shard,
   auto *base = const_cast<std::byte *>(shard.bytes().data());
   ggml_backend_buffer_ptr buffer(ggml_backend_cpu_buffer_from_ptr(base, shard.bytes().size()));
   ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-  for (const auto &[source, tensor] : placements) {
-    ggml_backend_tensor_alloc(buffer.get(), tensor, const_cast<std::byte *>(source->data.data()));
+  for (const auto &[sources, tensor, views] : placements) {
+    ggml_backend_tensor_alloc(buffer.get(), tensor,
+                              const_cast<std::byte *>(sources.front()->data.data()));
   }
   return buffer;
+}
+
+/// Fills a tensor in the one write that a repacking buffer takes. Only joined rows of such a buffer
+/// need to be brought together before.
+void fill(const Placement &placement) {
+  const auto &[sources, tensor, views] = placement;
+  if (ggml_backend_buffer_is_host(tensor->buffer) || sources.size() == 1) {
+    size_t offset = 0;
+    for (const GgufTensor *source : sources) {
+      ggml_backend_tensor_set(tensor, source->data.data(), offset, source->data.size());
+      offset += source->data.size();
+    }
+    return;
+  }
+  std::vector<std::byte> rows;
+  rows.reserve(ggml_nbytes(tensor));
+  for (const GgufTensor *source : sources)
+    rows.insert(rows.end(), source->data.begin(), source->data.end());
+  ggml_backend_tensor_set(tensor, rows.data(), 0, rows.size());
 }
 
 /// One new buffer of the given type that holds copies of all `placements`; the file's pages are
@@ -135,7 +250,7 @@ ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_t
                                      const std::function<void(size_t)> &done) {
   const size_t alignment = ggml_backend_buft_get_alignment(type);
   size_t n_bytes = alignment;
-  for (const auto &[source, tensor] : placements) {
+  for (const auto &[sources, tensor, views] : placements) {
     n_bytes += GGML_PAD(ggml_backend_buft_get_alloc_size(type, tensor), alignment);
   }
   ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, n_bytes));
@@ -147,11 +262,14 @@ ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_t
   }
   ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
   ggml_tallocr allocator = ggml_tallocr_new(buffer.get());
-  for (const auto &[source, tensor] : placements) {
-    ggml_tallocr_alloc(&allocator, tensor);
-    ggml_backend_tensor_set(tensor, source->data.data(), 0, source->data.size());
-    file.shards()[source->i_shard].release_pages(source->data);
-    done(source->data.size());
+  for (const auto &placement : placements) {
+    ggml_tallocr_alloc(&allocator, placement.tensor);
+    fill(placement);
+    for (ggml_tensor *view : placement.views) ggml_backend_view_init(view);
+    for (const GgufTensor *source : placement.sources) {
+      file.shards()[source->i_shard].release_pages(source->data);
+      done(source->data.size());
+    }
   }
   return buffer;
 }
@@ -162,9 +280,10 @@ WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable
                          const WeightOptions &options, const LoadProgress &progress)
     : file_(std::move(file)) {
   refuse_unknown(*file_, table);
-  context_.reset(ggml_init({.mem_size = ggml_tensor_overhead() * (table.specs().size() + 1),
-                            .mem_buffer = nullptr,
-                            .no_alloc = true}));
+  context_.reset(ggml_init(
+      {.mem_size = ggml_tensor_overhead() * (table.specs().size() + table.joins().size() + 1),
+       .mem_buffer = nullptr,
+       .no_alloc = true}));
   const Plan plan = make_plan(*file_, table, options, context_.get());
 
   for (size_t i = 0; i < plan.mapped.size(); ++i) {
@@ -183,7 +302,7 @@ WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable
   if (!plan.repacked.empty()) {
     buffers_.push_back(copy_tensors(*file_, repack_buffer_type(), plan.repacked, done));
   }
-  n_repacked_ = plan.repacked.size();
+  for (const auto &placement : plan.repacked) n_repacked_ += placement.sources.size();
 }
 
 }  // namespace patchbay

@@ -14,13 +14,15 @@ namespace patchbay {
 
 struct WeightOptions {
   bool repack = true;  ///< use ggml's interleaved CPU layouts for the types where they pay
+  bool join = true;    ///< keep rows that TensorTable::join() names in one tensor, a copy
 };
 
 /// Called while loading with the bytes done and the bytes in all; from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t all_bytes)>;
 
 /// Owns the tensors of a model and the memory they live in: the mapped file itself for most, a
-/// private copy for tensors that are repacked or that lie misaligned in the file.
+/// private copy for tensors that are repacked, joined with others or that lie misaligned in the
+/// file. Of what is copied the file's pages are given back.
 class WeightStore {
  public:
   /// Checks every tensor of `file` against `table` and binds the table's weights. Throws LoadError:

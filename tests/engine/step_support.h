@@ -42,11 +42,13 @@ inline std::shared_ptr<const LoadedModel> load_tiny(const TinyModel &model, cons
 
 inline std::unique_ptr<Executor> make_executor(
     std::shared_ptr<const LoadedModel> model, uint32_t n_ctx = 64,
-    const std::vector<std::shared_ptr<const Adapter>> &adapters = {}) {
+    const std::vector<std::shared_ptr<const Adapter>> &adapters = {},
+    LoraForm form = LoraForm::automatic, uint32_t n_threads = 1) {
   auto executor = std::make_unique<Executor>(
-      std::move(model),
-      Executor::Options{
-          .kv = {.n_ctx = n_ctx, .block_size = 4}, .cache_type = GGML_TYPE_F32, .n_threads = 1});
+      std::move(model), Executor::Options{.kv = {.n_ctx = n_ctx, .block_size = 4},
+                                          .cache_type = GGML_TYPE_F32,
+                                          .n_threads = n_threads,
+                                          .lora_form = form});
   for (const auto &adapter : adapters) executor->add_adapter(adapter);
   return executor;
 }
@@ -65,8 +67,8 @@ inline std::vector<float> run_step(Executor &executor, std::vector<Stretch> stre
 /// The logits of one stretch alone on a fresh engine.
 inline std::vector<float> run_alone(const std::shared_ptr<const LoadedModel> &model,
                                     const std::vector<std::shared_ptr<const Adapter>> &adapters,
-                                    Stretch stretch) {
-  const auto executor = make_executor(model, 64, adapters);
+                                    Stretch stretch, LoraForm form = LoraForm::automatic) {
+  const auto executor = make_executor(model, 64, adapters, form);
   return run_step(*executor, {std::move(stretch)});
 }
 

@@ -40,12 +40,12 @@ def derived(tmp_path_factory):
 class Run:
     """One call of the engine: exit code, error text, and the logits file if there is one."""
 
-    def __init__(self, base, out, *lora):
+    def __init__(self, base, out, *lora, form="auto"):
         out = out / "logits.npy"
         out.unlink(missing_ok=True)
         ids = ",".join(map(str, BASES[base]["ids"]))
         command = [BINARY, "run", "-m", DATA / "bases" / f"{base}.gguf", *lora, "--tokens", ids, "--logits", out, "-n", "0",
-                   "--cache-type", "f32"]
+                   "--cache-type", "f32", "--lora-form", form]
         done = subprocess.run([str(x) for x in command], capture_output=True, text=True, timeout=120)
         self.code, self.stderr, self.path = done.returncode, done.stderr, out
 
@@ -86,9 +86,13 @@ def test_base_alone_agrees_with_transformers(record, tmp_path):
     assert len(run.logits()) == len(record["ids"])
 
 
+in_both_forms = pytest.mark.parametrize("lora_form", ["portable", "fused"])
+
+
+@in_both_forms
 @by_name(TABLE["cases"])
-def test_peft_folder_agrees_with_peft_or_is_refused(record, tmp_path, derived):
-    check_case(Run(record["base"], tmp_path, "--lora", folder_of(record, derived)), record)
+def test_peft_folder_agrees_with_peft_or_is_refused(record, lora_form, tmp_path, derived):
+    check_case(Run(record["base"], tmp_path, "--lora", folder_of(record, derived), form=lora_form), record)
 
 
 @by_name([c for c in TABLE["cases"] if (DATA / "adapters_gguf" / f"{c['name']}.gguf").exists()])
@@ -100,12 +104,13 @@ def scaled(parts, path_of):
     return [x for name, strength in parts for x in ("--lora-scaled", f"{path_of(name)}:{strength}")]
 
 
+@in_both_forms
 @pytest.mark.parametrize("form", ["peft", "gguf"])
 @by_name(TABLE["mixes"])
-def test_weighted_adapters_agree_with_peft(record, form, tmp_path):
+def test_weighted_adapters_agree_with_peft(record, form, lora_form, tmp_path):
     def path_of(name):
         return DATA / "adapters" / name if form == "peft" else DATA / "adapters_gguf" / f"{name}.gguf"
-    Run(record["base"], tmp_path, *scaled(record["parts"], path_of)).check_close(record["golden"])
+    Run(record["base"], tmp_path, *scaled(record["parts"], path_of), form=lora_form).check_close(record["golden"])
 
 
 @pytest.mark.parametrize("name", ["plain", "patterns", "embed_head", "tied_both", "moe_fused", "gemma_all", "alora"])
