@@ -12,7 +12,11 @@
 
 namespace patchbay {
 
-enum class CacheType { f16, f32 };
+enum class CacheType {
+  f16,
+  f32,
+  q8_0,  ///< about half of f16's memory; heads of a multiple of 32 only
+};
 
 struct SessionOptions {
   uint32_t n_ctx = 0;  ///< tokens that the KV cache holds; 0: the model's context, at most 4096
