@@ -13,7 +13,11 @@
 
 namespace patchbay {
 
-enum class CacheType { f16, f32 };
+enum class CacheType {
+  f16,
+  f32,
+  q8_0,  ///< about half of f16's memory; heads of a multiple of 32 only
+};
 
 /// How low-rank steps are computed. Both forms give the same answers up to rounding.
 enum class LoraForm {

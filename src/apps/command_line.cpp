@@ -46,7 +46,8 @@ std::string check_not_empty(const std::string &text) { return text.empty() ? "na
 CacheType parse_cache_type(const std::string &text) {
   if (text == "f16") return CacheType::f16;
   if (text == "f32") return CacheType::f32;
-  throw CLI::ValidationError("--cache-type", fmt::format("'{}' is neither f16 nor f32", text));
+  if (text == "q8_0") return CacheType::q8_0;
+  throw CLI::ValidationError("--cache-type", fmt::format("'{}' is none of f16, f32, q8_0", text));
 }
 
 LoraForm parse_lora_form(const std::string &text) {
@@ -119,7 +120,7 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
          [&arguments](const std::string &text) {
            arguments.engine.cache_type = parse_cache_type(text);
          },
-         "number type of the KV cache: f16 or f32")
+         "number type of the KV cache: f16, f32 or q8_0")
       ->type_name("TYPE")
       ->default_str("f16");
   app.add_option_function<std::string>(

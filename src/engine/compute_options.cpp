@@ -13,7 +13,17 @@ uint32_t compute_threads(uint32_t wanted) {
   return wanted == 0 ? n_cores : std::min(wanted, n_cores);
 }
 
-ggml_type to_ggml(CacheType type) { return type == CacheType::f32 ? GGML_TYPE_F32 : GGML_TYPE_F16; }
+ggml_type to_ggml(CacheType type) {
+  switch (type) {
+    case CacheType::f16:
+      return GGML_TYPE_F16;
+    case CacheType::f32:
+      return GGML_TYPE_F32;
+    case CacheType::q8_0:
+      return GGML_TYPE_Q8_0;
+  }
+  return GGML_TYPE_F16;
+}
 
 Executor::Options executor_options(const EngineOptions &options, const Model &model) {
   constexpr uint32_t k_default_ctx = 4096;

@@ -16,6 +16,11 @@ void copy_block(ggml_tensor *tensor, size_t n_bytes, const BlockCopy &copy) {
 }
 
 void check_type(const HParams &hparams, ggml_type type) {
+  if (type != GGML_TYPE_F16 && type != GGML_TYPE_F32 && type != GGML_TYPE_Q8_0) {
+    throw LoadError(
+        {.problem = fmt::format("a KV cache of type {} is not supported", ggml_type_name(type)),
+         .wanted = "f16, f32 or q8_0"});
+  }
   if (hparams.n_embd_head % ggml_blck_size(type) == 0) return;
   throw LoadError({.problem = fmt::format("a KV cache of type {} needs heads of a multiple of {}",
                                           ggml_type_name(type), ggml_blck_size(type)),

@@ -17,6 +17,8 @@ struct PoolSnapshot {
   std::vector<uint32_t> n_refs;
   std::vector<int32_t> free_blocks;
   std::map<int32_t, BlockTable> tables;
+
+  bool operator==(const PoolSnapshot &) const = default;
 };
 
 struct KvSnapshot {

@@ -189,17 +189,25 @@ TEST(Executor, RowsThatNameNothingAreRefused) {
   }
 }
 
-TEST(Executor, ARowThatIsNotFiniteSpoilsNoOtherSequence) {
+TEST(Executor, ARowThatIsNotFiniteSpoilsNoOtherSequenceInThePortableForm) {
   const TempDir dir;
   const auto model = load_tiny(tiny_llama(), dir);
   const auto adapter = make_random_adapter(model->info.uses, 2, 1, 1);
+  const auto fresh = [&] {
+    auto executor =
+        std::make_unique<Executor>(model, Executor::Options{.kv = {.n_ctx = 256},
+                                                            .cache_type = GGML_TYPE_F32,
+                                                            .attention = AttentionForm::portable});
+    executor->set_adapters({adapter});
+    return executor;
+  };
   // Enough tokens for attention in tiles, where masked cells are still multiplied by 0.
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 70; ++i) tokens.push_back(i % 40);
   const Stretch healthy{.seq_id = 1, .tokens = tokens};
-  const auto alone = run_step(*make_executor(model, 256, {adapter}), {healthy});
+  const auto alone = run_step(*fresh(), {healthy});
 
-  const auto executor = make_executor(model, 256, {adapter});
+  const auto executor = fresh();
   const auto together =
       run_step(*executor, {{.seq_id = 0, .tokens = tokens, .set = {{0, 3e38F}}}, healthy});
   const auto [spoiled, rest] =
