@@ -1,13 +1,13 @@
 #pragma once
 
 #include <ggml-cpp.h>
-#include <ggml-cpu.h>
 
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/compute_threads.h"
 #include "engine/loaded_model.h"
 #include "engine/step_plan.h"
 #include "kv/cell_table.h"
@@ -24,6 +24,7 @@ class Executor {
     uint32_t n_cells = 4096;  ///< tokens in the KV cache, over all sequences
     ggml_type cache_type = GGML_TYPE_F16;
     uint32_t n_threads = 1;
+    ComputeThreads::Waiting waiting = ComputeThreads::Waiting::yielding;
   };
 
   /// Throws LoadError (out_of_memory).
@@ -58,9 +59,6 @@ class Executor {
  private:
   struct Prepared;
   class Claim;
-  struct ThreadpoolDeleter {
-    void operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
-  };
   /// What has to agree for a graph to be run again.
   struct GraphKey {
     GraphSizes sizes;
@@ -77,9 +75,7 @@ class Executor {
   CellTable cells_;
   KvCache kv_;
   std::unique_ptr<const LoraPool> pool_;
-  std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>
-      threads_;  // outlives backend_, which runs on it
-  ggml_backend_ptr backend_;
+  ComputeThreads threads_;
   ggml_gallocr_ptr allocator_;
   GraphKey key_;
   std::unique_ptr<Graph> graph_;
