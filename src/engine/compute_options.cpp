@@ -4,11 +4,13 @@
 #include <thread>
 
 #include "base/log.h"
+#include "engine/cpu_affinity.h"
 
 namespace patchbay {
 
 uint32_t compute_threads(uint32_t wanted) {
-  const uint32_t n_cores = std::max(1U, std::thread::hardware_concurrency());
+  auto n_cores = static_cast<uint32_t>(allowed_cpus().size());
+  if (n_cores == 0) n_cores = std::max(1U, std::thread::hardware_concurrency());
   if (wanted > n_cores) log().warn("{} threads on {} cores: using {}", wanted, n_cores, n_cores);
   return wanted == 0 ? n_cores : std::min(wanted, n_cores);
 }

@@ -9,9 +9,9 @@
 
 namespace patchbay {
 
-/// The number of compute threads for `wanted`, 0 meaning one per core. Never more than there are
-/// cores: ggml's threads wait for each other by spinning, and too many stall one another for
-/// seconds. Says so when it cuts the number down.
+/// The number of compute threads for `wanted`, 0 meaning one per core that this process may
+/// use. Never more than that: threads wait for each other after every node of a graph, so more only
+/// take turns. Says so when it cuts the number down.
 [[nodiscard]] uint32_t compute_threads(uint32_t wanted);
 
 [[nodiscard]] ggml_type to_ggml(CacheType type);

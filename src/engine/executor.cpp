@@ -27,11 +27,6 @@ void set(ggml_tensor *tensor, const std::vector<T> &data) {
   ggml_backend_tensor_set(tensor, data.data(), 0, data.size() * sizeof(T));
 }
 
-ggml_threadpool *new_threadpool(uint32_t n_threads) {
-  ggml_threadpool_params params = ggml_threadpool_params_default(static_cast<int>(n_threads));
-  return ggml_threadpool_new(&params);
-}
-
 }  // namespace
 
 /// A plan taken apart into what the graph reads.
@@ -72,12 +67,8 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
           attention_ == AttentionForm::paged ? KvLayout::by_head : KvLayout::by_token),
       fused_(options.lora_form != LoraForm::portable),
       pool_(model_->info, fused_ ? LoraPool::Form::packed : LoraPool::Form::stacked),
-      threads_(new_threadpool(options.n_threads)),
-      backend_(ggml_backend_cpu_init()),
-      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
-  ggml_backend_cpu_set_n_threads(backend_.get(), static_cast<int>(options.n_threads));
-  ggml_backend_cpu_set_threadpool(backend_.get(), threads_.get());
-}
+      threads_(options.n_threads, options.waiting),
+      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {}
 
 Expected<void> Executor::check(const StepPlan &plan) const {
   const auto n_vocab = static_cast<int32_t>(model_->hparams().n_vocab);
@@ -174,7 +165,7 @@ Expected<void> Executor::compute(const Prepared &step) try {
     return fail(ErrorCode::internal, "not enough memory for the step's intermediate results");
   }
   upload(step);
-  const ggml_status status = ggml_backend_graph_compute(backend_.get(), graph_->cgraph());
+  const ggml_status status = threads_.compute(graph_->cgraph());
   if (status != GGML_STATUS_SUCCESS) {
     return fail(ErrorCode::internal,
                 fmt::format("a step failed: {}", ggml_status_to_string(status)));

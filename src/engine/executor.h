@@ -1,13 +1,13 @@
 #pragma once
 
 #include <ggml-cpp.h>
-#include <ggml-cpu.h>
 
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/compute_threads.h"
 #include "engine/loaded_model.h"
 #include "engine/step_plan.h"
 #include "kv/kv_cache.h"
@@ -35,6 +35,7 @@ class Executor {
     uint32_t n_threads = 1;
     LoraForm lora_form = LoraForm::automatic;
     AttentionForm attention = AttentionForm::automatic;
+    ComputeThreads::Waiting waiting = ComputeThreads::Waiting::yielding;
   };
 
   /// Throws LoadError: out_of_memory, or a cache type that does not fit the model's heads.
@@ -97,9 +98,6 @@ class Executor {
 
  private:
   struct Prepared;
-  struct ThreadpoolDeleter {
-    void operator()(ggml_threadpool *pool) const { ggml_threadpool_free(pool); }
-  };
   /// What has to agree for a graph to be run again.
   struct GraphKey {
     GraphSizes sizes;
@@ -127,9 +125,7 @@ class Executor {
   KvCache kv_;
   bool fused_;
   LoraPool pool_;
-  std::unique_ptr<ggml_threadpool, ThreadpoolDeleter>
-      threads_;  // outlives backend_, which runs on it
-  ggml_backend_ptr backend_;
+  ComputeThreads threads_;
   ggml_gallocr_ptr allocator_;
   GraphKey key_;
   uint64_t n_graphs_built_ = 0;

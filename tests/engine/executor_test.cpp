@@ -198,7 +198,7 @@ TEST(Executor, ARowThatIsNotFiniteSpoilsNoOtherSequenceInThePortableForm) {
         std::make_unique<Executor>(model, Executor::Options{.kv = {.n_ctx = 256},
                                                             .cache_type = GGML_TYPE_F32,
                                                             .attention = AttentionForm::portable});
-    executor->set_adapters({adapter});
+    executor->add_adapter(adapter);
     return executor;
   };
   // Enough tokens for attention in tiles, where masked cells are still multiplied by 0.

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <sched.h>
+
+#include <optional>
+#include <vector>
+
+namespace patchbay {
+
+/// The CPUs that the calling thread may run on, ascending; empty when the system does not say (more
+/// than CPU_SETSIZE of them). A container or `taskset` may allow fewer than the machine has.
+[[nodiscard]] std::vector<int> allowed_cpus();
+
+/// Puts the calling thread back on the CPUs that it had before, whatever happens to its affinity in
+/// the scope; optionally keeps it on one CPU until then. Where the system refuses, because that CPU
+/// is no longer allowed for instance, the thread simply stays where it was.
+class AffinityScope {
+ public:
+  explicit AffinityScope(std::optional<int> cpu = std::nullopt);
+  ~AffinityScope();
+  AffinityScope(const AffinityScope &) = delete;
+  AffinityScope &operator=(const AffinityScope &) = delete;
+
+ private:
+  std::optional<cpu_set_t> before_;
+};
+
+}  // namespace patchbay
