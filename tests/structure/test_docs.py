@@ -6,7 +6,8 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"),
+                *(ROOT / "bench").rglob("*.md")])
 PATH = re.compile(r"`((?:src|include|tests|docs|scripts|bench|examples)/[\w./-]+)`")
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
 
