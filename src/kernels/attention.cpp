@@ -300,7 +300,7 @@ size_t attention_state(const AttentionShape &shape, uint32_t n_queries) {
 
 size_t attention_scratch(const AttentionShape &shape, uint32_t n_queries) {
   const size_t n_padded = shape.n_padded();
-  const size_t keys_and_values = 2 * k_tile_keys * stride_of(shape);
+  const size_t keys_and_values = 2 * stride_of(shape) * k_tile_keys;
   const size_t queries_and_weights = n_queries * (n_padded + k_tile_keys);
   const size_t states = 2 * attention_state(shape, n_queries);
   return keys_and_values + queries_and_weights + states + round_up(n_queries);

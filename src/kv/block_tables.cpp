@@ -29,13 +29,18 @@ std::optional<BlockExtension> BlockTables::extend(int32_t seq_id, uint32_t n_tok
   const auto n_new = n_blocks - static_cast<uint32_t>(before.blocks.size());
   if (n_new + (copies ? 1U : 0U) > pool_.n_free()) return std::nullopt;
 
+  const auto take = [this] {
+    const auto block = pool_.take();
+    assert(block);
+    return block.value_or(BlockTable::k_none);
+  };
   BlockTable &extended = tables_[seq_id];
   if (copies) {
-    extension.copy = {.from = extended.blocks.back(), .to = *pool_.take()};
+    extension.copy = {.from = extended.blocks.back(), .to = take()};
     pool_.release(extension.copy->from);
     extended.blocks.back() = extension.copy->to;
   }
-  while (extended.blocks.size() < n_blocks) extended.blocks.push_back(*pool_.take());
+  while (extended.blocks.size() < n_blocks) extended.blocks.push_back(take());
   extended.n_tokens += n_tokens;
   return extension;
 }
