@@ -132,7 +132,7 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("FORM")
       ->default_str("auto");
   switch_off(app, "--no-repack", arguments.repack,
-             "keep weights as the file has them, mapped, instead of faster copies");
+             "keep weights as the file has them, mapped, instead of faster or joined copies");
 }
 
 void add_logit_bias(CLI::App &app, SamplingParams &sampling) {
