@@ -42,21 +42,24 @@ class LoraForms : public testing::TestWithParam<TinyModel> {
   std::vector<std::shared_ptr<const Adapter>> adapters_;
 };
 
-const std::vector<AdapterSet> k_sets{{},
-                                     {{0, 1}},
-                                     {{1, -1.5F}},
-                                     {{2, 0.5F}},
-                                     {{3, 1}},
-                                     {{4, 0.25F}},
-                                     {{5, 3}},
-                                     {{6, -2}},
-                                     {{0, 1}, {4, -0.5F}},
-                                     {{2, 0.5F}, {5, 1}},
-                                     {{1, 1}, {3, 0.5F}, {6, 2}},
-                                     {{5, 0}}};
+/// Of every kind: none, one, mixed, negative, above one, no strength.
+std::vector<AdapterSet> all_sets() {
+  return {{},
+          {{0, 1}},
+          {{1, -1.5F}},
+          {{2, 0.5F}},
+          {{3, 1}},
+          {{4, 0.25F}},
+          {{5, 3}},
+          {{6, -2}},
+          {{0, 1}, {4, -0.5F}},
+          {{2, 0.5F}, {5, 1}},
+          {{1, 1}, {3, 0.5F}, {6, 2}},
+          {{5, 0}}};
+}
 
 TEST_P(LoraForms, AgreeOnEverySet) {
-  for (const auto &set : k_sets) {
+  for (const auto &set : all_sets()) {
     const Stretch stretch{.tokens = k_tokens, .set = set};
     const auto portable = run_alone(model_, adapters_, stretch, LoraForm::portable);
     const auto fused = run_alone(model_, adapters_, stretch, LoraForm::fused);
@@ -66,19 +69,20 @@ TEST_P(LoraForms, AgreeOnEverySet) {
 }
 
 TEST_P(LoraForms, AgreeOnAMixedStep) {
+  const auto sets = all_sets();
   std::vector<Stretch> mix;
-  for (size_t i = 0; i < k_sets.size(); ++i)
-    mix.push_back({.seq_id = static_cast<int32_t>(i), .tokens = k_tokens, .set = k_sets[i]});
+  for (size_t i = 0; i < sets.size(); ++i)
+    mix.push_back({.seq_id = static_cast<int32_t>(i), .tokens = k_tokens, .set = sets[i]});
   EXPECT_LT(max_difference(run_step(*executor(LoraForm::portable), mix),
                            run_step(*executor(LoraForm::fused), mix)),
             1e-4F);
 }
 
 TEST_P(LoraForms, AFusedRowHasTheSameBitsAloneAndAmongOthersOnAnyNumberOfThreads) {
+  const auto sets = all_sets();
   std::vector<Stretch> mix;
-  for (size_t i = 0; i < k_sets.size(); ++i)
-    mix.push_back(
-        {.seq_id = static_cast<int32_t>(i), .tokens = {k_tokens[i % 5]}, .set = k_sets[i]});
+  for (size_t i = 0; i < sets.size(); ++i)
+    mix.push_back({.seq_id = static_cast<int32_t>(i), .tokens = {k_tokens[i % 5]}, .set = sets[i]});
   const size_t n_vocab = model_->hparams().n_vocab;
   for (const uint32_t n_threads : {1U, 2U, 3U}) {
     const auto together = run_step(*executor(LoraForm::fused, n_threads), mix);

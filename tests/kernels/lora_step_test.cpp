@@ -71,7 +71,7 @@ std::string name_of(const testing::TestParamInfo<Case> &info) {
 
 class LoraStepOf : public testing::TestWithParam<Case> {
  protected:
-  std::mt19937 random_{7};
+  std::mt19937 random_{static_cast<uint32_t>(GetParam().type)};
 };
 
 constexpr float k_untouched = 12345;
