@@ -29,7 +29,8 @@ enum class LoraForm {
 struct EngineOptions {
   uint32_t n_ctx = 0;  ///< tokens that the KV cache holds for all sequences; 0: the model's
                        ///< context, at most 4096
-  uint32_t n_ubatch = 256;  ///< tokens per step at most
+  size_t kv_memory_bytes = 0;  ///< in place of n_ctx: the most memory that the KV cache may take
+  uint32_t n_ubatch = 256;     ///< tokens per step at most
   /// Part of n_ubatch that prompts may take in a step in which other sequences decode, in (0, 1]:
   /// bounds how long a long prompt keeps others waiting for their next token.
   float prefill_share = 0.5F;

@@ -225,6 +225,13 @@ void add_run(CLI::App &app, RunArguments &arguments) {
   number(*run_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_ctx,
          "tokens that the KV cache holds, at most the model's context")
       ->default_str("as needed");
+  run_app
+      ->add_option("--kv-memory", arguments.model.engine.kv_memory_bytes,
+                   "the most memory for the KV cache, as 64M, in place of -c")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::PositiveNumber)
+      ->excludes("--ctx-size")
+      ->type_name("BYTES");
   number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1,
          std::numeric_limits<int32_t>::max(),
          "tokens to generate at most; -1: until the context is full");

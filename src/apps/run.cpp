@@ -88,6 +88,7 @@ std::vector<int32_t> prompt_tokens(const RunArguments &arguments, const Model &m
 /// A request uses the model's context at most; without -c the cache is only as large as it can use.
 EngineOptions fit_context(EngineOptions options, size_t n_prompt, int32_t n_predict,
                           uint32_t n_ctx_train) {
+  if (options.kv_memory_bytes > 0) return options;
   const size_t needed = n_predict < 0 ? n_ctx_train : n_prompt + static_cast<size_t>(n_predict);
   const size_t wanted = options.n_ctx > 0 ? options.n_ctx : needed;
   options.n_ctx =

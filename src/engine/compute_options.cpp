@@ -27,11 +27,24 @@ ggml_type to_ggml(CacheType type) {
   return GGML_TYPE_F16;
 }
 
-Executor::Options executor_options(const EngineOptions &options, const Model &model) {
+namespace {
+
+KvDemand kv_demand(const EngineOptions &options, const Model &model) {
   constexpr uint32_t k_default_ctx = 4096;
-  const uint32_t n_ctx =
-      options.n_ctx > 0 ? options.n_ctx : std::min(model.n_ctx_train(), k_default_ctx);
-  return {.kv = {.n_ctx = n_ctx, .n_seqs_max = options.n_seqs_max, .n_ubatch = options.n_ubatch},
+  KvDemand demand{.n_seqs_max = options.n_seqs_max, .n_ubatch = options.n_ubatch};
+  if (options.kv_memory_bytes > 0) {
+    demand.n_ctx = kv_tokens_within(options.kv_memory_bytes, model.loaded()->hparams(), demand,
+                                    to_ggml(options.cache_type));
+  } else {
+    demand.n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(model.n_ctx_train(), k_default_ctx);
+  }
+  return demand;
+}
+
+}  // namespace
+
+Executor::Options executor_options(const EngineOptions &options, const Model &model) {
+  return {.kv = kv_demand(options, model),
           .cache_type = to_ggml(options.cache_type),
           .n_threads = compute_threads(options.n_threads),
           .lora_form = options.lora_form};

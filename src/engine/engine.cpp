@@ -23,15 +23,18 @@ void check(const EngineOptions &options) {
     throw std::invalid_argument(fmt::format("{} must be {}, found {}", field, wanted, found));
   };
   if (options.n_ubatch < 1) refuse("n_ubatch", "at least 1", options.n_ubatch);
+  if (options.n_ctx > 0 && options.kv_memory_bytes > 0)
+    throw std::invalid_argument("n_ctx and kv_memory_bytes both say how large the KV cache is");
   if (options.n_seqs_max < 1) refuse("n_seqs_max", "at least 1", options.n_seqs_max);
   if (options.n_queue_max < 1) refuse("n_queue_max", "at least 1", options.n_queue_max);
   if (!(options.prefill_share > 0 && options.prefill_share <= 1))
     refuse("prefill_share", "above 0 and at most 1", options.prefill_share);
 }
 
-EngineCore::Limits limits_of(const EngineOptions &options) {
+EngineCore::Limits limits_of(const EngineOptions &options, const Executor &executor) {
   const float n_prefill = options.prefill_share * static_cast<float>(options.n_ubatch);
-  return {.n_ubatch = options.n_ubatch,
+  return {.n_ctx = std::min(executor.n_ctx(), executor.model().hparams().n_ctx_train),
+          .n_ubatch = options.n_ubatch,
           .n_prefill_beside = std::max(1U, static_cast<uint32_t>(n_prefill)),
           .n_seqs_max = std::min(options.n_seqs_max, options.n_ubatch),
           .adapter_bytes = options.adapter_memory_bytes};
@@ -42,16 +45,8 @@ EngineCore::Limits limits_of(const EngineOptions &options) {
 class Engine::Impl {
  public:
   Impl(std::shared_ptr<const Model> model, const EngineOptions &options)
-      : model_(std::move(model)),
-        limits_(limits_of(options)),
-        inbox_(std::make_shared<Inbox>(options.n_queue_max)),
-        core_(std::make_unique<Executor>(model_->loaded(), executor_options(options, *model_)),
-              limits_,
-              {.notify = [this](const auto &events) { notifier_.post(events); },
-               .left_queue = [this] { inbox_->left_queue(); }}),
-        n_ctx_(core_.executor().n_ctx()),
-        stats_(core_.stats()),
-        thread_([this] { run(); }) {}
+      : Impl(model, options,
+             std::make_unique<Executor>(model->loaded(), executor_options(options, *model))) {}
 
   ~Impl() {
     inbox_->close();
@@ -66,9 +61,20 @@ class Engine::Impl {
     const std::lock_guard lock(stats_mutex_);
     return stats_;
   }
-  [[nodiscard]] uint32_t n_ctx() const { return n_ctx_; }
+  [[nodiscard]] uint32_t n_ctx() const { return limits_.n_ctx; }
 
  private:
+  Impl(std::shared_ptr<const Model> model, const EngineOptions &options,
+       std::unique_ptr<Executor> executor)
+      : model_(std::move(model)),
+        limits_(limits_of(options, *executor)),
+        inbox_(std::make_shared<Inbox>(options.n_queue_max)),
+        core_(std::move(executor), limits_,
+              {.notify = [this](const auto &events) { notifier_.post(events); },
+               .left_queue = [this] { inbox_->left_queue(); }}),
+        stats_(core_.stats()),
+        thread_([this] { run(); }) {}
+
   void run();
   void step();
 
@@ -77,7 +83,6 @@ class Engine::Impl {
   std::shared_ptr<Inbox> inbox_;
   Notifier notifier_;
   EngineCore core_;  // the engine thread's, once that runs
-  uint32_t n_ctx_;
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
   bool idle_ = true;    // the engine thread's
@@ -86,7 +91,7 @@ class Engine::Impl {
 
 std::variant<RequestHandle, Error> Engine::Impl::submit(Request request) {
   const RequestBounds bounds{
-      .n_vocab = model_->n_vocab(), .n_ctx = n_ctx_, .n_seqs_max = limits_.n_seqs_max};
+      .n_vocab = model_->n_vocab(), .n_ctx = limits_.n_ctx, .n_seqs_max = limits_.n_seqs_max};
   if (auto checked = check_request(request, bounds); !checked) return checked.error();
   auto events = std::make_shared<EventQueue>(std::move(request.on_events));
   auto job = std::make_shared<Job>();

@@ -15,12 +15,6 @@ double ms_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
-/// Who is served first: the higher priority, then the earlier arrival.
-bool goes_before(const Job &one, const Job &other) {
-  return std::tuple(-static_cast<int64_t>(one.request.priority), one.arrival) <
-         std::tuple(-static_cast<int64_t>(other.request.priority), other.arrival);
-}
-
 std::optional<Error> reason_to_end(const Job &job, Clock::time_point now) {
   if (job.events->cancelled()) return Error{ErrorCode::cancelled, "the request was cancelled"};
   if (job.request.deadline && now >= *job.request.deadline)
@@ -56,20 +50,15 @@ EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits,
     : executor_(std::move(executor)),
       residency_(*executor_, limits.adapter_bytes),
       limits_(limits),
-      outside_(std::move(outside)) {
-  for (uint32_t i = 0; i < limits_.n_seqs_max; ++i) free_seats_.insert(static_cast<int32_t>(i));
-}
+      outside_(std::move(outside)),
+      roster_(limits.n_seqs_max) {}
 
-void EngineCore::enqueue(std::shared_ptr<Job> job) {
-  const auto place = std::ranges::upper_bound(
-      queue_, job, [](const auto &one, const auto &other) { return goes_before(*one, *other); });
-  queue_.insert(place, std::move(job));
-}
+void EngineCore::enqueue(std::shared_ptr<Job> job) { roster_.enqueue(std::move(job)); }
 
 bool EngineCore::step() {
   drop_ended();
   admit();
-  if (n_seated() == 0) return false;
+  if (roster_.n_seated() == 0) return false;
   const auto start = Clock::now();
   const auto parts = compute();
   if (parts) commit(*parts);
@@ -85,8 +74,8 @@ void EngineCore::drop_ended() {
   const auto look_at = [&](const std::shared_ptr<Job> &job) {
     if (auto error = reason_to_end(*job, now)) ended.emplace(job, *error);
   };
-  for (const auto &job : queue_) look_at(job);
-  for (const auto &sequence : sequences_) look_at(sequence->shared_job());
+  for (const auto &job : roster_.queue()) look_at(job);
+  for (const auto &sequence : roster_.sequences()) look_at(sequence->shared_job());
   for (const auto &[job, error] : ended) end_job(job, error);
 }
 
@@ -95,55 +84,46 @@ void EngineCore::admit() {
   }
 }
 
-/// Whoever gave memory up goes before requests that arrived later, so that nobody is overtaken by
-/// those who took it.
 bool EngineCore::admit_next() {
-  const auto waiting =
-      std::ranges::find_if(sequences_, [](const auto &sequence) { return !sequence->is_seated(); });
-  const bool resume = waiting != sequences_.end() &&
-                      (queue_.empty() || !goes_before(*queue_.front(), (*waiting)->job()));
-  if (resume) {
-    if (!fits(1, (*waiting)->n_tokens())) return false;
-    (*waiting)->sit_down(free_seat(), 0);
+  const auto [sequence, job] = roster_.next();
+  if (sequence != nullptr && fits(1, sequence->n_tokens())) {
+    roster_.seat(sequence);
     return true;
   }
-  if (queue_.empty()) return false;
-  const Request &next = queue_.front()->request;
-  if (!fits(next.n_choices, static_cast<uint32_t>(next.prompt.size()))) return false;
-  const auto job = std::move(queue_.front());
-  queue_.pop_front();
-  outside_.left_queue();
-  start(job);
-  return true;
+  if (job != nullptr &&
+      fits(job->request.n_choices, static_cast<uint32_t>(job->request.prompt.size()))) {
+    start(job);
+    return true;
+  }
+  return false;
 }
 
 /// Whether `n_tokens` more can be computed without taking memory that others are about to need:
 /// the rest of their prompts, and a block for each to grow into.
 bool EngineCore::fits(uint32_t n_seats, uint32_t n_tokens) const {
-  if (n_seats > free_seats_.size()) return false;
-  if (n_seated() == 0) return true;
+  if (n_seats > roster_.n_free_seats()) return false;
+  if (roster_.n_seated() == 0) return true;
   uint64_t n_needed = uint64_t{n_tokens} + executor_->block_size() * uint64_t{n_seats};
-  for (const auto &sequence : sequences_) {
+  for (const auto &sequence : roster_.sequences()) {
     if (!sequence->is_seated()) continue;
     n_needed += sequence->n_tokens() - sequence->n_computed() + executor_->block_size();
   }
   return n_needed <= executor_->n_free_tokens();
 }
 
-void EngineCore::start(std::shared_ptr<Job> job) {
-  auto spans = make_resident(*job);
+void EngineCore::start(const std::shared_ptr<Job> &job) {
+  roster_.leave_queue(job);
+  outside_.left_queue();
   job->admitted = Clock::now();
   job->n_open = job->request.n_choices;
+  auto spans = make_resident(*job);
   if (!spans) {
     end_job(job, spans.error());
     return;
   }
   job->spans = *std::move(spans);
-  auto sequence = std::make_shared<Sequence>(job, 0, executor_->model().tokenizer);
-  sequence->sit_down(free_seat(), 0);
-  while (job->spare_seats.size() + 1 < job->request.n_choices)
-    job->spare_seats.push_back(free_seat());
-  insert(std::move(sequence));
+  roster_.seat(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
+  roster_.keep_spare_seats(*job, job->request.n_choices - 1);
 }
 
 Expected<std::vector<AdapterSpan>> EngineCore::make_resident(Job &job) {
@@ -166,7 +146,7 @@ Expected<std::vector<AdapterSpan>> EngineCore::make_resident(Job &job) {
 std::vector<EngineCore::Part> EngineCore::schedule() const {
   std::vector<Part> parts;
   std::vector<SeqProgress> progress;
-  for (const auto &sequence : sequences_) {
+  for (const auto &sequence : roster_.sequences()) {
     if (!sequence->is_seated()) continue;
     parts.push_back({.sequence = sequence});
     progress.push_back({sequence->n_tokens(), sequence->n_computed()});
@@ -191,7 +171,7 @@ Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
       deal_logits(plan, *logits, parts);
       return parts;
     }
-    if (logits.error().code != ErrorCode::context_overflow || n_seated() == 1) {
+    if (logits.error().code != ErrorCode::context_overflow || roster_.n_seated() == 1) {
       // A step that fails ends the requests in it, and no other.
       for (const auto &part : parts) end_job(part.sequence->shared_job(), logits.error());
       return tl::unexpected(logits.error());
@@ -214,9 +194,10 @@ void EngineCore::deal_logits(const StepPlan &plan, std::span<const float> logits
 }
 
 void EngineCore::preempt_youngest() {
+  const auto &sequences = roster_.sequences();
   const auto seated = [](const auto &sequence) { return sequence->is_seated(); };
-  const auto youngest = std::ranges::find_if(sequences_.rbegin(), sequences_.rend(), seated);
-  stand_up(**youngest);
+  const auto youngest = std::ranges::find_if(sequences.rbegin(), sequences.rend(), seated);
+  unseat(**youngest);
   ++(*youngest)->job().usage.n_preemptions;
   ++counters_.n_preemptions;
 }
@@ -266,12 +247,10 @@ std::vector<std::shared_ptr<Sequence>> EngineCore::fork_choices(
   std::vector<std::shared_ptr<Sequence>> choices{first};
   for (uint32_t i = 1; i < job.request.n_choices; ++i) {
     auto choice = std::make_shared<Sequence>(first->shared_job(), i, executor_->model().tokenizer);
-    choice->sit_down(job.spare_seats.back(), first->n_computed());
-    job.spare_seats.pop_back();
+    roster_.seat_in_spare(choice, first->n_computed());
     executor_->fork(first->seq_id(), choice->seq_id());
-    choices.push_back(choice);
+    choices.push_back(std::move(choice));
   }
-  for (size_t i = 1; i < choices.size(); ++i) insert(choices[i]);
   return choices;
 }
 
@@ -281,7 +260,7 @@ void EngineCore::draw(Sequence &sequence, std::span<const float> logits) {
     end_choice(sequence, StopReason::length);
     return;
   }
-  auto [event, end] = sequence.draw(logits, executor_->n_ctx());
+  auto [event, end] = sequence.draw(logits, limits_.n_ctx);
   ++job.usage.n_tokens_out;
   ++counters_.n_tokens_out;
   emit(job, std::move(event));
@@ -300,20 +279,20 @@ void EngineCore::end_choice(Sequence &sequence, StopReason reason) {
 void EngineCore::end_job(const std::shared_ptr<Job> &job, std::optional<Error> error) {
   if (job->ended) return;
   job->ended = true;
-  if (std::erase(queue_, job) > 0) outside_.left_queue();
-  const auto sequences = sequences_;
+  if (roster_.leave_queue(job)) outside_.left_queue();
+  const auto sequences = roster_.sequences();
   for (const auto &sequence : sequences) {
     if (sequence->shared_job() == job) remove(*sequence);
   }
-  free_seats_.insert(job->spare_seats.begin(), job->spare_seats.end());
+  roster_.free_spare_seats(*job);
   residency_.release(job->leases);
   count_end(error);
   emit(*job, RequestEnd{.usage = usage_of(*job), .error = std::move(error)});
 }
 
 void EngineCore::end_all(const Error &error) {
-  while (!queue_.empty()) end_job(std::shared_ptr(queue_.front()), error);
-  while (!sequences_.empty()) end_job(sequences_.front()->shared_job(), error);
+  while (!roster_.queue().empty()) end_job(std::shared_ptr(roster_.queue().front()), error);
+  while (!roster_.sequences().empty()) end_job(roster_.sequences().front()->shared_job(), error);
 }
 
 void EngineCore::count_end(const std::optional<Error> &error) {
@@ -330,57 +309,32 @@ void EngineCore::emit(const Job &job, Event event) {
   if (job.events->push(std::move(event))) outside_.notify(job.events);
 }
 
-void EngineCore::insert(std::shared_ptr<Sequence> sequence) {
-  const auto place = std::ranges::upper_bound(
-      sequences_, sequence,
-      [](const auto &one, const auto &other) { return goes_before(one->job(), other->job()); });
-  sequences_.insert(place, std::move(sequence));
-}
-
 void EngineCore::remove(Sequence &sequence) {
-  stand_up(sequence);
-  std::erase_if(sequences_, [&](const auto &other) { return other.get() == &sequence; });
+  unseat(sequence);
+  roster_.remove(sequence);
 }
 
-int32_t EngineCore::free_seat() {
-  const int32_t seat = *free_seats_.begin();
-  free_seats_.erase(free_seats_.begin());
-  return seat;
-}
-
-void EngineCore::stand_up(Sequence &sequence) {
+void EngineCore::unseat(Sequence &sequence) {
   if (!sequence.is_seated()) return;
   executor_->release(sequence.seq_id());
-  free_seats_.insert(sequence.seq_id());
-  sequence.stand_up();
-}
-
-uint32_t EngineCore::n_seated() const {
-  return static_cast<uint32_t>(std::ranges::count_if(
-      sequences_, [](const auto &sequence) { return sequence->is_seated(); }));
+  roster_.unseat(sequence);
 }
 
 EngineStats EngineCore::stats() const {
   EngineStats stats = counters_;
-  stats.n_running = n_seated();
-  stats.n_queued = static_cast<uint32_t>(queue_.size() + sequences_.size()) - stats.n_running;
+  roster_.count(stats);
   stats.n_kv_tokens = executor_->n_kv_tokens();
   stats.n_kv_tokens_used = stats.n_kv_tokens - executor_->n_free_tokens();
   stats.n_adapters = residency_.n_adapters();
   stats.adapter_bytes = executor_->pool_bytes();
   stats.n_graphs_built = executor_->n_graphs_built();
-  for (const auto &job : queue_) ++stats.tenants[job->request.tenant].n_queued;
-  for (const auto &sequence : sequences_) {
-    auto &tenant = stats.tenants[sequence->job().request.tenant];
-    ++(sequence->is_seated() ? tenant.n_running : tenant.n_queued);
-  }
   return stats;
 }
 
 EngineSnapshot EngineCore::snapshot() const {
-  EngineSnapshot snapshot{.n_seats = limits_.n_seqs_max, .n_ctx = executor_->n_ctx()};
+  EngineSnapshot snapshot{.n_seats = limits_.n_seqs_max, .n_ctx = limits_.n_ctx};
   std::set<std::shared_ptr<Job>> jobs;
-  for (const auto &sequence : sequences_) {
+  for (const auto &sequence : roster_.sequences()) {
     jobs.insert(sequence->shared_job());
     if (!sequence->is_seated()) continue;
     snapshot.taken.push_back({.seq_id = sequence->seq_id(),
@@ -390,7 +344,7 @@ EngineSnapshot EngineCore::snapshot() const {
   }
   for (const auto &job : jobs)
     snapshot.spare.insert(snapshot.spare.end(), job->spare_seats.begin(), job->spare_seats.end());
-  snapshot.free.assign(free_seats_.begin(), free_seats_.end());
+  snapshot.free.assign(roster_.free_seats().begin(), roster_.free_seats().end());
   for (const auto &seats : {snapshot.spare, snapshot.free}) {
     for (const int32_t seat : seats)
       snapshot.n_cached_unseated.push_back(executor_->n_tokens(seat));

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "engine/executor.h"
 #include "engine/job.h"
 #include "engine/residency.h"
+#include "engine/roster.h"
 #include "engine/sequence.h"
 #include "patchbay/engine.hpp"
 
@@ -23,6 +22,7 @@ namespace patchbay {
 class EngineCore {
  public:
   struct Limits {
+    uint32_t n_ctx = 4096;  ///< tokens of one sequence
     uint32_t n_ubatch = 256;
     uint32_t n_prefill_beside = 128;
     uint32_t n_seqs_max = 64;
@@ -62,7 +62,7 @@ class EngineCore {
 
   [[nodiscard]] bool admit_next();
   [[nodiscard]] bool fits(uint32_t n_seats, uint32_t n_tokens) const;
-  void start(std::shared_ptr<Job> job);
+  void start(const std::shared_ptr<Job> &job);
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
   void preempt_youngest();
 
@@ -77,20 +77,14 @@ class EngineCore {
   void count_end(const std::optional<Error> &error);
   void emit(const Job &job, Event event);
 
-  void insert(std::shared_ptr<Sequence> sequence);
   void remove(Sequence &sequence);
-  [[nodiscard]] int32_t free_seat();
-  void stand_up(Sequence &sequence);
-  [[nodiscard]] uint32_t n_seated() const;
+  void unseat(Sequence &sequence);
 
   std::unique_ptr<Executor> executor_;
   Residency residency_;
   Limits limits_;
   Outside outside_;
-  std::deque<std::shared_ptr<Job>> queue_;  // by priority, then arrival
-  std::vector<std::shared_ptr<Sequence>>
-      sequences_;  // admitted; by priority, then arrival, then choice
-  std::set<int32_t> free_seats_;
+  Roster roster_;
   EngineStats counters_;  // the running sums of stats()
 };
 

@@ -28,8 +28,10 @@ inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> 
                                                  .block_size = setup.block_size},
                                           .cache_type = setup.cache_type,
                                           .n_threads = 1});
+  EngineCore::Limits limits = setup.limits;
+  limits.n_ctx = std::min(setup.n_ctx, executor->model().hparams().n_ctx_train);
   return std::make_unique<EngineCore>(
-      std::move(executor), setup.limits,
+      std::move(executor), limits,
       EngineCore::Outside{.notify = [](const auto &) {}, .left_queue = [] {}});
 }
 
