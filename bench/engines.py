@@ -33,7 +33,7 @@ class Patchbay:
         self._command += more_arguments
 
     def can(self, workload: Workload) -> bool:
-        return workload.phase == "decode" or workload.n_streams == 1  # it prefills one sequence only
+        return True
 
     def __enter__(self):
         return self
@@ -42,9 +42,11 @@ class Patchbay:
         pass
 
     def speed(self, workload: Workload) -> float:
+        decode = workload.phase == "decode"
         sizes = {
-            "-p": workload.n_prompt,
-            "-n": workload.n_gen,
+            # Its prefill is one prompt of which each adapter wears a part.
+            "-p": 1 if decode else workload.n_prompt * workload.n_streams,
+            "-n": workload.n_gen if decode else 1,
             "--streams": workload.n_streams,
             "--n-adapters": workload.n_adapters,
             "--rank": workload.n_rank,
