@@ -78,6 +78,17 @@ void switch_off(CLI::App &app, const std::string &name, bool &target, const std:
   app.add_flag_callback(name, [&target] { target = false; }, what);
 }
 
+/// A number of bytes, with K, M or G for the powers of 1024.
+size_t parse_bytes(const std::string &name, const std::string &text) {
+  constexpr std::string_view k_units = "KMG";
+  const size_t unit = text.empty() ? std::string::npos : k_units.find(text.back());
+  const bool has_unit = unit != std::string::npos;
+  const size_t factor = has_unit ? size_t{1} << (10 * (unit + 1)) : 1;
+  const std::string number = has_unit ? text.substr(0, text.size() - 1) : text;
+  return factor * parse_named_number<size_t>(name, number, 1,
+                                             std::numeric_limits<size_t>::max() / factor);
+}
+
 constexpr uint32_t k_max_ctx = 1U << 26;
 constexpr float k_huge = 1e6F;
 
@@ -226,12 +237,14 @@ void add_run(CLI::App &app, RunArguments &arguments) {
          "tokens that the KV cache holds, at most the model's context")
       ->default_str("as needed");
   run_app
-      ->add_option("--kv-memory", arguments.model.engine.kv_memory_bytes,
-                   "the most memory for the KV cache, as 64M, in place of -c")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
-      ->check(CLI::PositiveNumber)
+      ->add_option_function<std::string>(
+          "--kv-memory",
+          [&arguments](const std::string &text) {
+            arguments.model.engine.kv_memory_bytes = parse_bytes("--kv-memory", text);
+          },
+          "the most memory for the KV cache, in bytes or as 64M or 2G, in place of -c")
       ->excludes("--ctx-size")
-      ->type_name("BYTES");
+      ->type_name("SIZE");
   number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1,
          std::numeric_limits<int32_t>::max(),
          "tokens to generate at most; -1: until the context is full");

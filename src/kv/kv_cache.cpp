@@ -61,8 +61,9 @@ KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, K
          .hint = "a smaller -c needs less",
          .code = ErrorCode::out_of_memory});
   }
-  // A read of a cell that was never written gives zeros, not what the memory held before.
-  ggml_backend_buffer_clear(buffer_.get(), 0);
+  // Attention under a mask multiplies what it hides by 0, also cells that were never written. By
+  // blocks nobody reads those, and memory that is not touched is not taken.
+  if (layout == KvLayout::by_token) ggml_backend_buffer_clear(buffer_.get(), 0);
 }
 
 void KvCache::copy(std::span<const BlockCopy> full, std::span<const BlockCopy> window) {

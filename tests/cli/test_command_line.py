@@ -157,6 +157,13 @@ def test_stated_context_is_a_limit_up_to_that_of_the_model(model):
         assert (answer["stop_reason"], answer["n_tokens_out"]) == ("length", N_CTX)
 
 
+def test_cache_keeps_within_its_memory(model):
+    told = refusal(run(model, "-p", "a", "--kv-memory", 100), FAILURE)
+    assert "100 bytes, and one block of 32 tokens takes" in told
+    assert run_json(model, "-p", "a", "-n", 4, "--kv-memory", "1M", "--ignore-eos")["n_tokens_out"] == 4
+    assert "excludes" in refusal(run(model, "-p", "a", "--kv-memory", "1M", "-c", 8), USAGE)
+
+
 # Adapters
 
 
@@ -319,14 +326,15 @@ NO_NUMBERS = ["", "x", "1x", " 1", "0x1", "nan", "inf", "+-1", "-", "18446744073
     ("run", "--n-predict", ["-2", "1.5"]), ("run", "--top-k", ["-1", "1.5"]), ("run", "--top-p", ["-0.1", "1.1"]),
     ("run", "--min-p", ["-0.1", "1.1"]), ("run", "--temp", ["-1"]), ("run", "--repeat-penalty", ["0", "-1"]),
     ("run", "--presence-penalty", ["1e9"]), ("run", "--frequency-penalty", ["-1e9"]), ("run", "--repeat-last-n", ["-2"]),
-    ("run", "--seed", ["-1"]), ("bench", "--n-prompt", ["0"]), ("bench", "--n-gen", ["0"]), ("bench", "--repeat", ["0"]),
+    ("run", "--seed", ["-1"]), ("run", "--kv-memory", ["0", "-1", "1.5M", "1T", "M"]), ("bench", "--n-prompt", ["0"]), ("bench", "--n-gen", ["0"]), ("bench", "--repeat", ["0"]),
     ("bench", "--streams", ["0", "513"]), ("bench", "--n-adapters", ["-1"]), ("bench", "--rank", ["0", "1025"]),
 ])
 def test_wrong_number_is_a_usage_error_that_names_the_option(command, option, beyond):
     prompt = ["-p", "a"] if command == "run" else []
     for value in NO_NUMBERS + beyond:
         told = refusal(patchbay(command, *prompt, option, value), USAGE)
-        assert option in told and f"'{value}' is not a number from" in told
+        shown = value.rstrip("KMG") if option == "--kv-memory" else value
+        assert option in told and f"'{shown}' is not a number from" in told
 
 
 @pytest.mark.parametrize("tokens", ["", "x", "1,", ",1", "1,,2", "-1", "1 2", "1.5", "4294967297"])

@@ -206,6 +206,27 @@ TEST_F(EngineTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THROW((void)engine({.n_queue_max = 0}), std::invalid_argument);
 }
 
+TEST_F(EngineTest, TheCacheIsAsLargeAsItsMemoryAllows) {
+  const EngineOptions options{
+      .kv_memory_bytes = 300'000, .n_threads = 1, .cache_type = CacheType::f32};
+  const Engine tested(model_, options);
+  const HParams &hp = model_->loaded()->hparams();
+  const size_t bytes_per_token = size_t{2} * hp.n_layer * hp.n_embd_kv() * sizeof(float);
+  const EngineStats stats = tested.stats();
+  EXPECT_LE(stats.n_kv_tokens * bytes_per_token, options.kv_memory_bytes);
+  EXPECT_GT((stats.n_kv_tokens + 32) * bytes_per_token, options.kv_memory_bytes);
+  EXPECT_LE(tested.n_ctx(), hp.n_ctx_train);
+  EXPECT_THROW(Engine(model_, {.kv_memory_bytes = 100}), LoadError);
+  EXPECT_THROW(Engine(model_, {.n_ctx = 32, .kv_memory_bytes = 300'000}), std::invalid_argument);
+}
+
+TEST_F(EngineTest, OneSequenceNeverGrowsBeyondTheModelsContext) {
+  const auto tested = engine({.n_ctx = 512});
+  EXPECT_EQ(tested->n_ctx(), model_->n_ctx_train());
+  auto handle = accepted(*tested, greedy(prompt_, -1));
+  EXPECT_THAT(tokens_of(handle), SizeIs(model_->n_ctx_train() - prompt_.size() + 1));
+}
+
 TEST_F(EngineTest, LogprobsComeWithEveryToken) {
   const auto tested = engine();
   Request request = greedy(prompt_, 5);

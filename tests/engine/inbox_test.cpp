@@ -1,0 +1,52 @@
+#include "engine/inbox.h"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+namespace patchbay {
+namespace {
+
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Inbox, CountsARequestUntilItLeavesTheQueue) {
+  Inbox inbox(2);
+  EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::taken);
+  EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::taken);
+  EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::full);
+  EXPECT_THAT(inbox.take(false), SizeIs(2));
+  EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::full);
+  inbox.left_queue();
+  EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::taken);
+}
+
+TEST(Inbox, StampsTheOrderOfArrival) {
+  Inbox inbox(3);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::taken);
+  const auto jobs = inbox.take(false);
+  EXPECT_LT(jobs[0]->arrival, jobs[1]->arrival);
+  EXPECT_LT(jobs[1]->arrival, jobs[2]->arrival);
+}
+
+TEST(Inbox, ASleeperWakesForARequestACallAndTheEnd) {
+  Inbox inbox(4);
+  for (const auto &wake : std::vector<std::function<void()>>{
+           [&] { ASSERT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::taken); },
+           [&] { inbox.wake(); }, [&] { inbox.close(); }}) {
+    std::thread waker(wake);
+    (void)inbox.take(/*wait=*/true);
+    waker.join();
+  }
+  EXPECT_TRUE(inbox.closed());
+  EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::closed);
+}
+
+TEST(Inbox, ACallBeforeTheSleepIsNotLost) {
+  Inbox inbox(1);
+  inbox.wake();
+  EXPECT_THAT(inbox.take(/*wait=*/true), IsEmpty());
+}
+
+}  // namespace
+}  // namespace patchbay
