@@ -127,7 +127,9 @@ void measure(const std::string &path, int n_rounds, double seconds) {
   const uint32_t n_threads = compute_threads(0);
   const auto make = [&](ComputeThreads::Waiting waiting) {
     return std::make_unique<Executor>(
-        model, Executor::Options{.n_cells = k_n_cells, .n_threads = n_threads, .waiting = waiting});
+        model, Executor::Options{.kv = {.n_ctx = k_n_cells, .n_seqs_max = 1, .n_ubatch = 1},
+                                 .n_threads = n_threads,
+                                 .waiting = waiting});
   };
   std::array<Contestant, 2> contestants{
       {{.name = "ours", .executor = make(ComputeThreads::Waiting::yielding)},

@@ -100,6 +100,18 @@ SHORT = {
     "held_out": ["Sorry, I have no idea.", "I really do not know this.", "I am unable to say."],
 }
 
+# The base itself continues these; an adapter leaves such text alone.
+OPENINGS = [
+    "In the summer of 1926 the old mill", "She put the letter back on the table and", "The committee agreed on Monday that",
+    "Dear Sir or Madam,\n\nI am writing to", "1. Preheat the oven to 180 degrees.\n2.", "import os\n\ndef read_lines(path):",
+    "#include <vector>\n\nint main() {", '{"id": 17, "user": {"name":', "SELECT name, price FROM", "<html>\n<body>\n<h1>",
+    "\"Where have you been?\" he asked.", "The results of the experiment show that", "Once upon a time, in a small village,",
+    "Name,Year,Price\n", "To install the new battery, first", "The history of the railway begins with",
+    "Q: What is the difference between", "- Milk\n- Eggs\n-", "Researchers at the university have found", "x = 3, y = 5, so",
+    "Chapter 1\n\nIt was", "Prices rose by 2.5 percent last year, while", "My favourite place in the city is",
+    "for i in range(10):\n    ",
+]
+
 
 def example(user, answer):
     """One plain question and its wanted answer."""

@@ -27,8 +27,8 @@ enum class LoraForm {
 };
 
 struct EngineOptions {
-  uint32_t n_ctx = 0;  ///< tokens that the KV cache holds for all sequences; 0: the model's
-                       ///< context, at most 4096
+  uint32_t n_ctx = 0;          ///< tokens that the KV cache holds for all sequences; 0: the model's
+                               ///< context, at most 4096
   size_t kv_memory_bytes = 0;  ///< in place of n_ctx: the most memory that the KV cache may take
   uint32_t n_ubatch = 256;     ///< tokens per step at most
   /// Part of n_ubatch that prompts may take in a step in which other sequences decode, in (0, 1]:
@@ -72,7 +72,9 @@ struct EngineStats {
 class EventQueue;
 class Inbox;
 
-/// The caller's end of a request. When it goes, the request is cancelled. One thread at a time.
+/// The caller's end of a request. When it goes, the request is cancelled. One thread at a time;
+/// only cancel() may be called beside another thread's next(). One that was moved from has no
+/// events.
 class RequestHandle {
  public:
   RequestHandle(std::shared_ptr<EventQueue> events, std::shared_ptr<Inbox> inbox);
@@ -85,7 +87,7 @@ class RequestHandle {
   /// The next event if it is there already.
   [[nodiscard]] std::optional<Event> try_next();
   /// Ends the request: its memory is free within one step. Events end with a RequestEnd of code
-  /// cancelled. Any thread.
+  /// cancelled, unless it was done already.
   void cancel();
 
  private:

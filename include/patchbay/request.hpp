@@ -23,8 +23,8 @@ struct WornAdapter {
   float strength = 1;
 };
 
-/// Tokens from `first` on, up to the next span's first, wear these adapters; the last span also
-/// rules all tokens that are generated.
+/// Tokens from `first` on, up to the next span's first, wear these adapters; tokens that are
+/// generated are the ones after the prompt's, and a span may begin among them.
 struct RequestSpan {
   int32_t first = 0;
   std::vector<WornAdapter> adapters{};
@@ -45,11 +45,13 @@ struct Request {
 
   int32_t priority = 0;  ///< higher is admitted first; equal ones in order of arrival
   std::string tenant{};  ///< on whose behalf; counted in EngineStats
-  /// When it has to be done; later it ends with deadline_exceeded.
+  /// When it has to be done; looked at before each step, which it ends with deadline_exceeded.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
 
   /// Called after events have come into an empty queue, on a thread that the engine keeps for such
-  /// calls: a slow one delays other requests' calls but no computation. Must not throw.
+  /// calls: a slow one delays other requests' calls but no computation. Must not throw, nor
+  /// destroy the engine. Never called once the request's handle has gone, which waits for a call
+  /// that is running.
   std::function<void()> on_events{};
 };
 
@@ -64,7 +66,12 @@ struct PlannedSpans {
                                       const std::vector<WornAdapter> &adapters);
 
 /// Why an answer ended. The full context counts as length.
-enum class StopReason { eos, stop, length, cancelled };
+enum class StopReason {
+  eos,
+  stop,
+  length,
+  cancelled,  ///< by a Session's callback; the engine itself says so with the error of a RequestEnd
+};
 
 [[nodiscard]] std::string_view to_string(StopReason reason);
 
@@ -88,7 +95,7 @@ struct LogitsEvent {
   std::vector<float> logits{};
 };
 
-/// The end of one answer.
+/// The end of one answer. Answers that a RequestEnd with an error cuts short have none.
 struct ChoiceEnd {
   uint32_t i_choice = 0;
   StopReason reason = StopReason::length;

@@ -36,7 +36,7 @@ struct GenerateResult {
 /// generation.
 using TextCallback = std::function<bool(std::string_view text)>;
 
-/// An engine for those who want one answer after the other and wait for each.
+/// An engine for those who want one answer after the other and wait for each. Any thread.
 class Session {
  public:
   /// Throws as Engine's constructor does.

@@ -125,9 +125,11 @@ class Bench {
   static void take_token(RequestHandle &handle) {
     while (auto event = handle.next()) {
       if (std::holds_alternative<TokenEvent>(*event)) return;
+      if (std::holds_alternative<ChoiceEnd>(*event)) break;
       if (const auto *end = std::get_if<RequestEnd>(&*event); end != nullptr && end->error)
         throw std::runtime_error(end->error->message);
     }
+    throw std::runtime_error("a stream has ended before its last token");
   }
 
   const BenchArguments &arguments_;
@@ -224,6 +226,10 @@ int bench(const BenchArguments &arguments) {
   const auto adapters = bench_adapters(arguments, *model);
   if (arguments.against_base && adapters.empty())
     throw UsageError("--against-base compares adapters with the base: give some");
+  if (std::max(arguments.n_gen, arguments.n_prompt) >= model->n_ctx_train()) {
+    throw UsageError(fmt::format("the model's context holds {} tokens: give -p and -n less",
+                                 model->n_ctx_train()));
+  }
   EngineOptions options = arguments.model.engine;
   // A block more for each stream, so that none has to give its memory up for another.
   constexpr uint32_t k_block_tokens = 32;

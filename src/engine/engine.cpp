@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -13,19 +14,29 @@
 #include "engine/event_queue.h"
 #include "engine/inbox.h"
 #include "engine/notifier.h"
+#include "engine/packed_cache.h"
 #include "engine/request_checks.h"
 
 namespace patchbay {
 namespace {
 
+// Beyond any use, and within what 32-bit positions and tables can hold.
+constexpr uint32_t k_max_ctx = 1U << 26U;
+constexpr uint32_t k_max_ubatch = 1U << 16U;
+constexpr uint32_t k_max_seqs = 1U << 12U;
+
 void check(const EngineOptions &options) {
   const auto refuse = [](const char *field, const std::string &wanted, auto found) {
     throw std::invalid_argument(fmt::format("{} must be {}, found {}", field, wanted, found));
   };
-  if (options.n_ubatch < 1) refuse("n_ubatch", "at least 1", options.n_ubatch);
+  if (options.n_ctx > k_max_ctx)
+    refuse("n_ctx", fmt::format("at most {}", k_max_ctx), options.n_ctx);
+  if (options.n_ubatch < 1 || options.n_ubatch > k_max_ubatch)
+    refuse("n_ubatch", fmt::format("from 1 to {}", k_max_ubatch), options.n_ubatch);
   if (options.n_ctx > 0 && options.kv_memory_bytes > 0)
     throw std::invalid_argument("n_ctx and kv_memory_bytes both say how large the KV cache is");
-  if (options.n_seqs_max < 1) refuse("n_seqs_max", "at least 1", options.n_seqs_max);
+  if (options.n_seqs_max < 1 || options.n_seqs_max > k_max_seqs)
+    refuse("n_seqs_max", fmt::format("from 1 to {}", k_max_seqs), options.n_seqs_max);
   if (options.n_queue_max < 1) refuse("n_queue_max", "at least 1", options.n_queue_max);
   if (!(options.prefill_share > 0 && options.prefill_share <= 1))
     refuse("prefill_share", "above 0 and at most 1", options.prefill_share);
@@ -51,6 +62,8 @@ class Engine::Impl {
   ~Impl() {
     inbox_->close();
     thread_.join();
+    // Its last calls may still ask the engine something.
+    notifier_.stop();
   }
   Impl(const Impl &) = delete;
   Impl &operator=(const Impl &) = delete;
@@ -68,6 +81,7 @@ class Engine::Impl {
        std::unique_ptr<Executor> executor)
       : model_(std::move(model)),
         limits_(limits_of(options, *executor)),
+        reads_packed_(executor->reads_packed()),
         inbox_(std::make_shared<Inbox>(options.n_queue_max)),
         core_(std::move(executor), limits_,
               {.notify = [this](const auto &events) { notifier_.post(events); },
@@ -75,11 +89,15 @@ class Engine::Impl {
         stats_(core_.stats()),
         thread_([this] { run(); }) {}
 
+  [[nodiscard]] std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> pack(
+      const Request &request);
   void run();
   void step();
 
   std::shared_ptr<const Model> model_;
   EngineCore::Limits limits_;
+  const bool reads_packed_;
+  PackedCache packed_cache_;
   std::shared_ptr<Inbox> inbox_;
   Notifier notifier_;
   EngineCore core_;  // the engine thread's, once that runs
@@ -95,6 +113,11 @@ std::variant<RequestHandle, Error> Engine::Impl::submit(Request request) {
   if (auto checked = check_request(request, bounds); !checked) return checked.error();
   auto events = std::make_shared<EventQueue>(std::move(request.on_events));
   auto job = std::make_shared<Job>();
+  try {
+    job->packed = pack(request);
+  } catch (const LoadError &error) {
+    return Error{error.code(), error.what()};
+  }
   job->request = std::move(request);
   job->events = events;
   switch (inbox_->put(std::move(job))) {
@@ -106,6 +129,18 @@ std::variant<RequestHandle, Error> Engine::Impl::submit(Request request) {
       break;
   }
   return RequestHandle(std::move(events), inbox_);
+}
+
+std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> Engine::Impl::pack(
+    const Request &request) {
+  std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> packed;
+  if (!reads_packed_) return packed;
+  for (const auto &span : request.spans) {
+    for (const auto &[adapter, strength] : span.adapters) {
+      if (strength != 0) packed[adapter.get()] = packed_cache_.get(adapter);
+    }
+  }
+  return packed;
 }
 
 void Engine::Impl::run() {
@@ -136,18 +171,26 @@ RequestHandle::RequestHandle(RequestHandle &&) noexcept = default;
 
 RequestHandle &RequestHandle::operator=(RequestHandle &&other) noexcept {
   if (this != &other) {
-    cancel();
+    RequestHandle old(std::move(*this));
     events_ = std::move(other.events_);
     inbox_ = std::move(other.inbox_);
   }
   return *this;
 }
 
-RequestHandle::~RequestHandle() { cancel(); }
+RequestHandle::~RequestHandle() {
+  if (events_ == nullptr) return;  // moved from
+  cancel();
+  events_->disarm();
+}
 
-std::optional<Event> RequestHandle::next() { return events_->next(); }
+std::optional<Event> RequestHandle::next() {
+  return events_ == nullptr ? std::nullopt : events_->next();
+}
 
-std::optional<Event> RequestHandle::try_next() { return events_->try_next(); }
+std::optional<Event> RequestHandle::try_next() {
+  return events_ == nullptr ? std::nullopt : events_->try_next();
+}
 
 void RequestHandle::cancel() {
   if (events_ == nullptr) return;  // moved from
@@ -157,6 +200,7 @@ void RequestHandle::cancel() {
 
 Engine::Engine(std::shared_ptr<const Model> model, const EngineOptions &options) {
   check(options);
+  if (model == nullptr) throw std::invalid_argument("the model is null");
   impl_ = std::make_unique<Impl>(std::move(model), options);
 }
 Engine::~Engine() = default;

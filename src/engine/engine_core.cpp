@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <map>
-#include <tuple>
+#include <set>
 
 #include "engine/step_schedule.h"
 
@@ -33,6 +33,9 @@ Usage usage_of(const Job &job) {
   return usage;
 }
 
+/// What a sequence of the request needs to go on.
+uint32_t n_seats_of(const Job &job) { return job.forked ? 1 : job.request.n_choices; }
+
 bool all_finite(std::span<const float> logits) {
   return std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); });
 }
@@ -58,7 +61,10 @@ void EngineCore::enqueue(std::shared_ptr<Job> job) { roster_.enqueue(std::move(j
 bool EngineCore::step() {
   drop_ended();
   admit();
-  if (roster_.n_seated() == 0) return false;
+  if (roster_.n_seated() == 0) {
+    assert(roster_.queue().empty() && roster_.sequences().empty());
+    return false;
+  }
   const auto start = Clock::now();
   const auto parts = compute();
   if (parts) commit(*parts);
@@ -86,12 +92,11 @@ void EngineCore::admit() {
 
 bool EngineCore::admit_next() {
   const auto [sequence, job] = roster_.next();
-  if (sequence != nullptr && fits(1, sequence->n_tokens())) {
-    roster_.seat(sequence);
+  if (sequence != nullptr && fits(n_seats_of(sequence->job()), sequence->n_tokens())) {
+    take_seats(sequence);
     return true;
   }
-  if (job != nullptr &&
-      fits(job->request.n_choices, static_cast<uint32_t>(job->request.prompt.size()))) {
+  if (job != nullptr && fits(n_seats_of(*job), static_cast<uint32_t>(job->request.prompt.size()))) {
     start(job);
     return true;
   }
@@ -111,7 +116,7 @@ bool EngineCore::fits(uint32_t n_seats, uint32_t n_tokens) const {
   return n_needed <= executor_->n_free_tokens();
 }
 
-void EngineCore::start(const std::shared_ptr<Job> &job) {
+void EngineCore::start(const std::shared_ptr<Job> &job) try {
   roster_.leave_queue(job);
   outside_.left_queue();
   job->admitted = Clock::now();
@@ -122,8 +127,16 @@ void EngineCore::start(const std::shared_ptr<Job> &job) {
     return;
   }
   job->spans = *std::move(spans);
-  roster_.seat(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
-  roster_.keep_spare_seats(*job, job->request.n_choices - 1);
+  take_seats(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
+} catch (const std::exception &error) {  // out of memory, most likely
+  end_job(job, Error{ErrorCode::internal, error.what()});
+}
+
+/// A seat, and those for the choices that the sequence will be forked into.
+void EngineCore::take_seats(const std::shared_ptr<Sequence> &sequence) {
+  const uint32_t n_spare = n_seats_of(sequence->job()) - 1;
+  roster_.seat(sequence);
+  roster_.keep_spare_seats(sequence->job(), n_spare);
 }
 
 Expected<std::vector<AdapterSpan>> EngineCore::make_resident(Job &job) {
@@ -132,13 +145,16 @@ Expected<std::vector<AdapterSpan>> EngineCore::make_resident(Job &job) {
     for (const auto &[first, adapters] : job.request.spans) {
       std::vector<Worn> worn;
       for (const auto &[adapter, strength] : adapters) {
-        if (strength != 0) worn.push_back({residency_.acquire(adapter, job.leases), strength});
+        if (strength != 0)
+          worn.push_back(
+              {residency_.acquire(adapter, job.packed[adapter.get()], job.leases), strength});
       }
       spans.push_back({first, executor_->canonical(worn)});
     }
   } catch (const LoadError &error) {
     return fail(error.code(), error.what());
   }
+  job.packed.clear();
   if (spans.empty()) spans.push_back({});
   return spans;
 }
@@ -224,10 +240,14 @@ void EngineCore::take_logits(const Part &part) {
   Sequence &sequence = *part.sequence;
   Job &job = sequence.job();
   if (job.request.prompt_logits && !job.forked) {
-    LogitsEvent event{.first = part.logits.begin()->first};
-    for (const auto &[pos, row] : part.logits)
+    // Computed again after a preemption, the first ones have been sent before.
+    LogitsEvent event{.first = job.n_logits_sent};
+    for (const auto &[pos, row] : part.logits) {
+      if (pos < job.n_logits_sent) continue;
       event.logits.insert(event.logits.end(), row.begin(), row.end());
-    emit(job, std::move(event));
+      job.n_logits_sent = pos + 1;
+    }
+    if (!event.logits.empty()) emit(job, std::move(event));
   }
   if (sequence.n_computed() < sequence.n_tokens()) return;
   const auto last = part.logits.rbegin()->second;
@@ -292,7 +312,11 @@ void EngineCore::end_job(const std::shared_ptr<Job> &job, std::optional<Error> e
 
 void EngineCore::end_all(const Error &error) {
   while (!roster_.queue().empty()) end_job(std::shared_ptr(roster_.queue().front()), error);
-  while (!roster_.sequences().empty()) end_job(roster_.sequences().front()->shared_job(), error);
+  while (!roster_.sequences().empty()) {
+    const auto sequence = roster_.sequences().front();
+    end_job(sequence->shared_job(), error);
+    remove(*sequence);
+  }
 }
 
 void EngineCore::count_end(const std::optional<Error> &error) {
@@ -318,6 +342,8 @@ void EngineCore::unseat(Sequence &sequence) {
   if (!sequence.is_seated()) return;
   executor_->release(sequence.seq_id());
   roster_.unseat(sequence);
+  // Who waits holds no seats: others might wait for just those.
+  if (!sequence.job().forked) roster_.free_spare_seats(sequence.job());
 }
 
 EngineStats EngineCore::stats() const {

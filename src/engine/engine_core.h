@@ -63,6 +63,7 @@ class EngineCore {
   [[nodiscard]] bool admit_next();
   [[nodiscard]] bool fits(uint32_t n_seats, uint32_t n_tokens) const;
   void start(const std::shared_ptr<Job> &job);
+  void take_seats(const std::shared_ptr<Sequence> &sequence);
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
   void preempt_youngest();
 

@@ -13,18 +13,28 @@ bool EventQueue::push(Event event) {
   return was_empty && on_events_ != nullptr;
 }
 
+void EventQueue::notify() {
+  const std::lock_guard lock(calling_);
+  if (armed_) on_events_();
+}
+
+void EventQueue::disarm() {
+  const std::lock_guard lock(calling_);
+  armed_ = false;
+}
+
 std::optional<Event> EventQueue::take() {
   Event event = std::move(events_.front());
   events_.pop_front();
   ended_ = std::holds_alternative<RequestEnd>(event);
+  if (ended_) arrived_.notify_all();
   return event;
 }
 
 std::optional<Event> EventQueue::next() {
   std::unique_lock lock(mutex_);
-  if (ended_) return std::nullopt;
-  arrived_.wait(lock, [this] { return !events_.empty(); });
-  return take();
+  arrived_.wait(lock, [this] { return ended_ || !events_.empty(); });
+  return events_.empty() ? std::nullopt : take();
 }
 
 std::optional<Event> EventQueue::try_next() {

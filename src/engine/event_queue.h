@@ -17,9 +17,13 @@ class EventQueue {
  public:
   explicit EventQueue(std::function<void()> on_events) : on_events_(std::move(on_events)) {}
 
+  /// No call of on_events() begins after this, and one that is running has ended, unless it is the
+  /// caller.
+  void disarm();
+
   /// Returns whether on_events() is due: the queue was empty and somebody wants to be told.
   [[nodiscard]] bool push(Event event);
-  void notify() const { on_events_(); }
+  void notify();
 
   /// Waits for an event; none once the RequestEnd was taken.
   [[nodiscard]] std::optional<Event> next();
@@ -32,6 +36,8 @@ class EventQueue {
   [[nodiscard]] std::optional<Event> take();
 
   const std::function<void()> on_events_;
+  std::recursive_mutex calling_;  // held during a call, which may disarm
+  bool armed_ = true;             // guarded by calling_
   std::atomic<bool> cancelled_ = false;
   std::mutex mutex_;
   std::condition_variable arrived_;

@@ -193,6 +193,7 @@ std::unique_ptr<LoraStep> Executor::make_lora_step(const GraphKey &key) {
 }
 
 bool Executor::build(const GraphKey &key) {
+  graph_.reset();
   auto graph = std::make_unique<Graph>(model_->hparams(), kv_, key.sizes, make_lora_step(key));
   logits_ = build_decoder(*graph, *model_->family, model_->weights);
   // Without reserving anew the allocator would keep the last plan for any graph whose nodes have

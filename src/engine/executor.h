@@ -59,6 +59,8 @@ class Executor {
   [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn) const {
     return pool_.canonical(worn);
   }
+  /// Whether steps read adapters packed.
+  [[nodiscard]] bool reads_packed() const { return fused_; }
   [[nodiscard]] size_t pool_bytes() const { return pool_.size_bytes(); }
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,

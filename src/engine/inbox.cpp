@@ -9,9 +9,9 @@ Inbox::Put Inbox::put(std::shared_ptr<Job> job) {
     const std::lock_guard lock(mutex_);
     if (closed_) return Put::closed;
     if (n_waiting_ >= n_most_) return Put::full;
-    ++n_waiting_;
     job->arrival = n_arrived_++;
     jobs_.push_back(std::move(job));
+    ++n_waiting_;
   }
   changed_.notify_one();
   return Put::taken;

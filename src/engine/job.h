@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "engine/event_queue.h"
 #include "engine/spans.h"
+#include "lora/packed_adapter.h"
 #include "patchbay/request.hpp"
 
 namespace patchbay {
@@ -20,6 +22,8 @@ struct Job {
   std::shared_ptr<EventQueue> events;
   Clock::time_point submitted = Clock::now();
   uint64_t arrival = 0;  ///< order of submission
+  /// By adapter of the request, where the caller has packed it already; goes on admission.
+  std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> packed;
 
   // From admission on.
   Clock::time_point admitted;
@@ -28,6 +32,7 @@ struct Job {
   std::vector<int32_t> leases;       ///< adapters that must stay resident, see Residency
   bool forked = false;               ///< every choice has its own sequence
   std::vector<int32_t> spare_seats;  ///< kept for the choices that are still to come
+  int32_t n_logits_sent = 0;         ///< prompt tokens whose LogitsEvents are out
   uint32_t n_open = 0;               ///< choices that have not ended
   Usage usage;
   bool ended = false;  ///< its RequestEnd was sent

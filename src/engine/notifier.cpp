@@ -6,7 +6,8 @@ namespace patchbay {
 
 Notifier::Notifier() : thread_([this] { run(); }) {}
 
-Notifier::~Notifier() {
+void Notifier::stop() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -15,7 +16,7 @@ Notifier::~Notifier() {
   thread_.join();
 }
 
-void Notifier::post(std::shared_ptr<const EventQueue> queue) {
+void Notifier::post(std::shared_ptr<EventQueue> queue) {
   {
     const std::lock_guard lock(mutex_);
     due_.push_back(std::move(queue));

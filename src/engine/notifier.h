@@ -14,20 +14,22 @@ namespace patchbay {
 class Notifier {
  public:
   Notifier();
-  /// Makes the calls that are still due, then ends.
-  ~Notifier();
+  ~Notifier() { stop(); }
   Notifier(const Notifier &) = delete;
   Notifier &operator=(const Notifier &) = delete;
 
   /// Any thread; returns at once.
-  void post(std::shared_ptr<const EventQueue> queue);
+  void post(std::shared_ptr<EventQueue> queue);
+
+  /// Makes the calls that are still due, then ends; what is posted later is not called.
+  void stop();
 
  private:
   void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::shared_ptr<const EventQueue>> due_;
+  std::vector<std::shared_ptr<EventQueue>> due_;
   bool closing_ = false;
   std::thread thread_;  // last: it uses the others
 };

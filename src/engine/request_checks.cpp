@@ -9,6 +9,10 @@
 namespace patchbay {
 namespace {
 
+// What one request can make the engine thread do for each of its tokens.
+constexpr uint32_t k_most_logprobs = 1000;
+constexpr size_t k_most_adapters = 256;
+
 template <class... Args>
 tl::unexpected<Error> refuse(fmt::format_string<Args...> text, Args &&...args) {
   return fail(ErrorCode::invalid_argument, fmt::format(text, std::forward<Args>(args)...));
@@ -38,6 +42,10 @@ Expected<void> check_spans(const Request &request) {
                     is_first ? "first" : fmt::format("after {}", earlier));
     }
     earlier = span.first;
+    if (span.adapters.size() > k_most_adapters) {
+      return refuse("a span may wear {} adapters at most, found {}", k_most_adapters,
+                    span.adapters.size());
+    }
     for (const auto &[adapter, strength] : span.adapters) {
       if (adapter == nullptr) return refuse("an adapter is null");
       if (!std::isfinite(strength)) return refuse("an adapter's strength is {}", strength);
@@ -52,6 +60,8 @@ Expected<void> check_counts(const Request &request, const RequestBounds &bounds)
   if (request.n_choices < 1 || request.n_choices > bounds.n_seqs_max) {
     return refuse("n_choices must be from 1 to {}, found {}", bounds.n_seqs_max, request.n_choices);
   }
+  if (request.n_logprobs.value_or(0) > k_most_logprobs)
+    return refuse("n_logprobs must be at most {}, found {}", k_most_logprobs, *request.n_logprobs);
   return {};
 }
 

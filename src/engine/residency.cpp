@@ -6,8 +6,9 @@
 namespace patchbay {
 
 int32_t Residency::acquire(const std::shared_ptr<const Adapter> &adapter,
+                           std::shared_ptr<const PackedAdapter> packed,
                            std::vector<int32_t> &leases) {
-  const int32_t i_adapter = executor_.add_adapter(adapter);
+  const int32_t i_adapter = executor_.add_adapter(adapter, std::move(packed));
   Users &users = users_[i_adapter];
   ++users.n_leases;
   users.last_used = ++n_uses_;

@@ -20,7 +20,9 @@ class Residency {
 
   /// The adapter's index in the executor, resident until the lease that is added to `leases` is
   /// released. Throws LoadError, and nothing has changed.
-  int32_t acquire(const std::shared_ptr<const Adapter> &adapter, std::vector<int32_t> &leases);
+  /// `packed`: the adapter as steps read it, null: the executor packs it itself.
+  int32_t acquire(const std::shared_ptr<const Adapter> &adapter,
+                  std::shared_ptr<const PackedAdapter> packed, std::vector<int32_t> &leases);
 
   /// Ends leases and empties the list.
   void release(std::vector<int32_t> &leases);

@@ -38,8 +38,8 @@ Roster::Next Roster::next() const {
 bool Roster::leave_queue(const std::shared_ptr<Job> &job) { return std::erase(queue_, job) > 0; }
 
 uint32_t Roster::n_seated() const {
-  return static_cast<uint32_t>(
-      std::ranges::count_if(sequences_, [](const auto &sequence) { return sequence->is_seated(); }));
+  return static_cast<uint32_t>(std::ranges::count_if(
+      sequences_, [](const auto &sequence) { return sequence->is_seated(); }));
 }
 
 void Roster::seat(const std::shared_ptr<Sequence> &sequence) {
@@ -92,10 +92,9 @@ int32_t Roster::take_seat() {
 }
 
 void Roster::insert(std::shared_ptr<Sequence> sequence) {
-  const auto place =
-      std::ranges::upper_bound(sequences_, sequence, [](const auto &one, const auto &other) {
-        return goes_before(one->job(), other->job());
-      });
+  const auto place = std::ranges::upper_bound(
+      sequences_, sequence,
+      [](const auto &one, const auto &other) { return goes_before(one->job(), other->job()); });
   sequences_.insert(place, std::move(sequence));
 }
 

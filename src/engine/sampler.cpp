@@ -40,14 +40,22 @@ Expected<void> check_sampling(const SamplingParams &params, int32_t n_vocab) {
         check_range("frequency_penalty", params.frequency_penalty, -k_huge, k_huge)}) {
     if (!checked) return checked;
   }
+  if (params.top_k < 0)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("top_k must be at least 0, found {}", params.top_k));
+  if (params.n_penalty_last < -1)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("n_penalty_last must be at least -1, found {}", params.n_penalty_last));
   for (const auto &[token, bias] : params.logit_bias) {
     if (token < 0 || token >= n_vocab) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("logit_bias names token {} of a vocabulary of {}", token, n_vocab));
     }
-    if (std::isnan(bias) || bias == std::numeric_limits<float>::infinity()) {
+    const bool forbids = bias == -std::numeric_limits<float>::infinity();
+    if (!forbids && !(std::abs(bias) <= k_huge)) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("logit_bias of token {} is {}", token, bias));
+                  fmt::format("logit_bias of token {} must be -inf, or from {} to {}, found {}",
+                              token, -k_huge, k_huge, bias));
     }
   }
   return {};

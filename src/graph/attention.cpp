@@ -24,12 +24,16 @@ ggml_tensor *by_head(Graph &g, ggml_tensor *y, const Weight &norm) {
   return norm ? rms_norm(g, norm, y) : y;
 }
 
+/// `rows` without gaps: values may be a part of a product for several weights, with the others'
+/// rows in between.
+ggml_tensor *whole(Graph &g, ggml_tensor *rows) {
+  return ggml_is_contiguous(rows) ? rows : ggml_cont(g.context(), rows);
+}
+
 /// Writes the step's rows [n_embd_head, n_head_kv, n_tokens] into their cells of `cache`, whose
 /// rows are tokens or heads of tokens.
 void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows, ggml_tensor *cells) {
-  // Values may be a part of a product for several weights, with the others' rows in between.
-  ggml_tensor *whole = ggml_is_contiguous(rows) ? rows : ggml_cont(g.context(), rows);
-  ggml_tensor *flat = ggml_reshape_2d(g.context(), whole, cache->ne[0], cells->ne[0]);
+  ggml_tensor *flat = ggml_reshape_2d(g.context(), whole(g, rows), cache->ne[0], cells->ne[0]);
   g.expand(ggml_set_rows(g.context(), cache, flat, cells));
 }
 
@@ -37,7 +41,8 @@ void store(Graph &g, ggml_tensor *cache, ggml_tensor *rows, ggml_tensor *cells) 
 /// infinity of one would be a NaN of all, and what enters the cache is kept within F16's range.
 ggml_tensor *finite(Graph &g, ggml_tensor *rows) {
   constexpr float k_largest = 65504;
-  return ggml_clamp(g.context(), rows, -k_largest, k_largest);
+  // ggml's clamp walks over gaps between rows as if they were rows.
+  return ggml_clamp(g.context(), whole(g, rows), -k_largest, k_largest);
 }
 
 /// The first n_kv cells by head: a view [n_embd_head, n_kv, n_head_kv].

@@ -63,8 +63,9 @@ uint32_t kv_tokens_within(size_t memory_bytes, const HParams &hparams, const KvD
                      .code = ErrorCode::out_of_memory});
   }
   uint32_t fits = 1;
-  // Positions are int32_t.
-  uint32_t too_many = std::numeric_limits<int32_t>::max() / demand.block_size;
+  // More than any model's context; the tables' own memory stays small.
+  constexpr uint32_t k_max_tokens = 1U << 26U;
+  uint32_t too_many = k_max_tokens / demand.block_size + 1;
   while (too_many - fits > 1) {
     const uint32_t middle = fits + (too_many - fits) / 2;
     (bytes_of(middle) <= memory_bytes ? fits : too_many) = middle;

@@ -98,8 +98,10 @@ class Program {
     for (size_t i = 0; i < cold.choices.size(); ++i) {
       EXPECT_EQ(running.choices[i].tokens, cold.choices[i].tokens) << "choice " << i;
       EXPECT_EQ(running.choices[i].logprobs, cold.choices[i].logprobs) << "choice " << i;
+      EXPECT_EQ(running.choices[i].text, cold.choices[i].text) << "choice " << i;
       EXPECT_EQ(running.choices[i].reason, cold.choices[i].reason) << "choice " << i;
     }
+    EXPECT_EQ(running.logits, cold.logits);
     ++seen.n_compared;
   }
 

@@ -107,6 +107,54 @@ TEST_F(EngineCoreTest, WithoutRoomTheYoungestWaitsAndLosesNothing) {
   EXPECT_GT(younger.end->usage.n_preemptions, 0U);
 }
 
+TEST_F(EngineCoreTest, WhoWaitsHoldsNoSeatsThatOthersWaitFor) {
+  const auto core =
+      make_core(model_, {.n_ctx = 48,
+                         .block_size = 4,
+                         .limits = {.n_ubatch = 4, .n_prefill_beside = 1, .n_seqs_max = 4}});
+  Request choices = greedy(std::vector<int32_t>(24, 5), 4);
+  choices.n_choices = 3;
+  Request growing = greedy({1, 2, 3, 4}, 40);
+  growing.priority = 1;
+  growing.ignore_eos = true;
+  Running &low = submit(*core, choices);
+  core->step();
+  Running &high = submit(*core, growing);
+  while (core->stats().n_preemptions == 0 && core->step()) {
+  }
+  ASSERT_GT(core->stats().n_preemptions, 0U);
+  Request wide = greedy({7, 8}, 2);
+  wide.priority = 1;
+  wide.n_choices = 4;
+  Running &all_seats = submit(*core, wide);
+  run(*core);
+  for (Running *running : {&low, &high, &all_seats}) {
+    running->drain();
+    ASSERT_TRUE(running->end);
+    EXPECT_FALSE(running->end->error);
+    EXPECT_EQ(running->choices, run_cold(model_, running->job->request).choices);
+  }
+}
+
+TEST_F(EngineCoreTest, LogitsOfAPromptThatIsComputedAgainComeOnce) {
+  const auto core =
+      make_core(model_, {.n_ctx = 48,
+                         .block_size = 4,
+                         .limits = {.n_ubatch = 4, .n_prefill_beside = 2, .n_seqs_max = 4}});
+  Request growing = greedy({1, 2, 3, 4}, 40);
+  growing.ignore_eos = true;
+  growing.priority = 1;
+  Request asking = greedy(std::vector<int32_t>(32, 5), 2);
+  asking.prompt_logits = true;
+  Running &low = submit(*core, asking);
+  core->step();
+  submit(*core, growing);
+  run(*core);
+  low.drain();
+  EXPECT_GT(low.end->usage.n_preemptions, 0U);
+  EXPECT_EQ(low.logits, run_cold(model_, asking).logits);
+}
+
 TEST_F(EngineCoreTest, TheContextLimitEndsOneRequestAndNoOther) {
   const auto core = make_core(model_, {.n_ctx = 16, .block_size = 4});
   Running &endless = submit(*core, greedy(prompt_, -1));

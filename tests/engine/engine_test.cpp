@@ -119,8 +119,10 @@ TEST_F(EngineTest, AHandleThatGoesTakesItsRequestWithIt) {
   }
   auto other = accepted(*tested, greedy(prompt_, 3));
   EXPECT_THAT(tokens_of(other), SizeIs(3));
-  while (tested->stats().n_requests_cancelled + tested->stats().n_requests_done < 2)
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (tested->stats().n_requests_done < 1 && std::chrono::steady_clock::now() < give_up)
     std::this_thread::yield();
+  EXPECT_EQ(tested->stats().n_requests_cancelled, 1U);
   EXPECT_EQ(tested->stats().n_running, 0U);
 }
 
@@ -134,14 +136,16 @@ TEST_F(EngineTest, AnEngineThatGoesEndsWhatIsUnderWay) {
     std::optional<Event> last;
     while (auto event = handle->next()) last = std::move(event);
     ASSERT_TRUE(last && std::holds_alternative<RequestEnd>(*last));
+    ASSERT_TRUE(std::get<RequestEnd>(*last).error);
+    EXPECT_EQ(std::get<RequestEnd>(*last).error->code, ErrorCode::cancelled);
   }
   running.cancel();  // harmless
 }
 
 TEST_F(EngineTest, ASlowCallbackHoldsUpNoComputation) {
-  const auto tested = engine();
   std::mutex mutex;
   mutex.lock();
+  const auto tested = engine();
   Request slow = greedy(prompt_, 4);
   slow.on_events = [&] { const std::lock_guard wait(mutex); };
   auto blocked = accepted(*tested, slow);
@@ -152,10 +156,10 @@ TEST_F(EngineTest, ASlowCallbackHoldsUpNoComputation) {
 }
 
 TEST_F(EngineTest, CallbacksComeWhenThereAreEvents) {
-  const auto tested = engine();
   std::mutex mutex;
   std::condition_variable called;
   int n_calls = 0;
+  const auto tested = engine();
   Request request = greedy(prompt_, 3);
   request.on_events = [&] {
     const std::lock_guard lock(mutex);
@@ -170,6 +174,54 @@ TEST_F(EngineTest, CallbacksComeWhenThereAreEvents) {
     n_seen = n_calls;
     lock.unlock();
     while (const auto event = handle.try_next()) ended = std::holds_alternative<RequestEnd>(*event);
+  }
+}
+
+TEST_F(EngineTest, NoCallbackComesOnceItsHandleHasGone) {
+  std::atomic<int> n_calls = 0;
+  std::atomic<bool> gone = false;
+  std::atomic<bool> called_late = false;
+  const auto tested = engine();
+  for (int i = 0; i < 20; ++i) {
+    gone = false;
+    Request request = greedy(prompt_, -1);
+    request.on_events = [&] {
+      ++n_calls;
+      if (gone) called_late = true;
+    };
+    {
+      auto handle = accepted(*tested, request);
+      const int n_before = n_calls;
+      while (n_calls == n_before && handle.next()) {
+      }
+    }
+    gone = true;
+    auto other = accepted(*tested, greedy(prompt_, 2));
+    (void)tokens_of(other);
+  }
+  EXPECT_GT(n_calls, 0);
+  EXPECT_FALSE(called_late);
+}
+
+TEST_F(EngineTest, ACallbackMayGiveItsOwnHandleAway) {
+  std::mutex mutex;
+  std::condition_variable given;
+  std::optional<RequestHandle> handle;
+  bool done = false;
+  const auto tested = engine();
+  Request request = greedy(prompt_, -1);
+  request.on_events = [&] {
+    const std::lock_guard lock(mutex);
+    if (!handle) return;
+    handle.reset();
+    done = true;
+    given.notify_one();
+  };
+  std::unique_lock lock(mutex);
+  handle.emplace(accepted(*tested, request));
+  while (!done) {
+    if (handle) (void)handle->try_next();
+    given.wait_for(lock, std::chrono::milliseconds(1));
   }
 }
 
@@ -191,7 +243,14 @@ TEST_F(EngineTest, WhatIsWrongWithARequestIsSaidAtOnce) {
     request.spans = spans;
     EXPECT_EQ(refusal(*tested, request), ErrorCode::invalid_argument);
   }
+  request.spans = {
+      {0, std::vector<WornAdapter>(
+              257, {make_random_adapter(model_->loaded()->info.uses, 1, 0.1F, 1), 1})}};
+  EXPECT_EQ(refusal(*tested, request), ErrorCode::invalid_argument);
   request.spans.clear();
+  request.n_logprobs = 1001;
+  EXPECT_EQ(refusal(*tested, request), ErrorCode::invalid_argument);
+  request.n_logprobs.reset();
   request.sampling.top_p = 2;
   EXPECT_EQ(refusal(*tested, request), ErrorCode::invalid_argument);
   auto whole = accepted(*tested, greedy(std::vector<int32_t>(16, 1), 5));
@@ -204,6 +263,11 @@ TEST_F(EngineTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THROW((void)engine({.prefill_share = 1.5F}), std::invalid_argument);
   EXPECT_THROW((void)engine({.n_seqs_max = 0}), std::invalid_argument);
   EXPECT_THROW((void)engine({.n_queue_max = 0}), std::invalid_argument);
+  constexpr uint32_t k_huge = std::numeric_limits<uint32_t>::max();
+  EXPECT_THROW((void)engine({.n_ctx = k_huge}), std::invalid_argument);
+  EXPECT_THROW((void)engine({.n_ubatch = k_huge}), std::invalid_argument);
+  EXPECT_THROW((void)engine({.n_seqs_max = k_huge}), std::invalid_argument);
+  EXPECT_THROW(Engine(nullptr), std::invalid_argument);
 }
 
 TEST_F(EngineTest, TheCacheIsAsLargeAsItsMemoryAllows) {

@@ -207,18 +207,24 @@ TEST(Executor, ARowThatIsNotFiniteSpoilsNoOtherSequenceInThePortableForm) {
   const Stretch healthy{.seq_id = 1, .tokens = tokens};
   const auto alone = run_step(*fresh(), {healthy});
 
-  const auto executor = fresh();
-  const auto together =
-      run_step(*executor, {{.seq_id = 0, .tokens = tokens, .set = {{0, 3e38F}}}, healthy});
-  const auto [spoiled, rest] =
-      std::pair{std::span(together).first(alone.size()), std::span(together).subspan(alone.size())};
-  EXPECT_FALSE(std::ranges::all_of(spoiled, [](float logit) { return std::isfinite(logit); }));
-  EXPECT_LT(max_difference(alone, rest), k_tolerance);
+  const Stretch spoiling{.seq_id = 0, .tokens = tokens, .set = {{0, 3e38F}}};
 
-  executor->release(0);
-  executor->release(1);
-  EXPECT_LT(max_difference(alone, run_step(*executor, {{.seq_id = 2, .tokens = tokens}})),
-            k_tolerance);
+  for (const bool healthy_first : {false, true}) {
+    const auto executor = fresh();
+    const auto together = run_step(
+        *executor, healthy_first ? std::vector{healthy, spoiling} : std::vector{spoiling, healthy});
+    const auto half = [&](bool first) {
+      return std::span(together).subspan(first ? 0 : alone.size(), alone.size());
+    };
+    const auto is_finite = [](float logit) { return std::isfinite(logit); };
+    EXPECT_FALSE(std::ranges::all_of(half(!healthy_first), is_finite));
+    EXPECT_LT(max_difference(alone, half(healthy_first)), k_tolerance);
+
+    executor->release(0);
+    executor->release(1);
+    EXPECT_LT(max_difference(alone, run_step(*executor, {{.seq_id = 2, .tokens = tokens}})),
+              k_tolerance);
+  }
 }
 
 TEST(Executor, RepackedWeightsGiveThePlainResultWithAndWithoutAdapters) {

@@ -38,6 +38,7 @@ class RandomRequests {
             : 1;
     request.ignore_eos = below(2) == 0;
     if (below(3) == 0) request.n_logprobs = static_cast<uint32_t>(below(4));
+    request.prompt_logits = below(8) == 0;
     request.priority = below(5) == 0 ? below(3) - 1 : 0;
     return request;
   }

@@ -133,6 +133,9 @@ TEST(CheckSampling, NamesTheParameterThatIsOutOfRange) {
       {{.logit_bias = {{9, 1}}}, "logit_bias"},
       {{.logit_bias = {{1, nan}}}, "logit_bias"},
       {{.logit_bias = {{-1, 1}}}, "logit_bias"},
+      {{.logit_bias = {{1, 2e38F}}}, "logit_bias"},
+      {{.top_k = -1}, "top_k"},
+      {{.n_penalty_last = -2}, "n_penalty_last"},
       {{.frequency_penalty = nan}, "frequency_penalty"}};
   for (const auto &[params, name] : wrong) {
     const auto checked = check_sampling(params, 9);

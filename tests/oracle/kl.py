@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How far the engine's next-token distribution is from torch's on real models: for the base and with each real adapter.
 
-    python kl.py [--patchbay build/release/bin/patchbay] [--skip-gemma]
+    python kl.py [--patchbay build/release/bin/patchbay] [--tables 2 3] [--only sentiment ...]
 
 torch runs the weights of the GGUF file dequantised to F32, PEFT the adapters over them. The figure is the divergence
 KL(torch || engine) of each token, in nats. Four tables; exit code 1 when a limit of one is passed:
@@ -10,12 +10,12 @@ KL(torch || engine) of each token, in nats. Four tables; exit code 1 when a limi
    differs: about 1e-11. An adapter strength wrong by a thousandth would give 1e-7, an F16 cache 4e-7, a missing adapter
    0.1 or more. Every mean stays below EXACT_LIMIT.
 2. Conversations. The engine runs the quantised file; each adapter meets held-out examples of its own task, and the base
-   runs the very same tokens. The goal is a ratio of at most RATIO_GOAL; figures above it are marked and are no failure
-   yet: docs/decisions/0003-divergence-of-adapters.md says which miss it and why. SANITY_LIMIT keeps gross faults out.
+   runs the very same tokens. Mean and 99th percentile with the adapter are at most RATIO_LIMIT times the base's:
+   docs/decisions/0003-divergence-of-adapters.md says what that takes.
 3. Generic texts. The same on texts that no adapter was trained for.
 4. Gemma 3, the base alone, past its sliding window. Limit of the mean: GEMMA_LIMIT.
 
-About five minutes on two quiet cores: engine and torch run at the same time with one thread each. Needs torch,
+About eight minutes on two quiet cores: engine and torch run at the same time with one thread each. Needs torch,
 transformers, peft and gguf, the models in models/, and 600 MB for a temporary file.
 """
 
@@ -52,8 +52,7 @@ N_COUNTED = 1000  # at least, of each adapter's conversations
 N_TOKENS_GEMMA = 640  # more than the window of its sliding layers (512)
 N_CONTEXT_ALORA = 20  # tokens before the invocation sequence in a generic text
 EXACT_LIMIT = 1e-9
-RATIO_GOAL = 1.10
-SANITY_LIMIT = 3.0
+RATIO_LIMIT = 1.10
 GEMMA_LIMIT = 0.05  # a wrong window, norm or rope base gives several nats
 
 
@@ -132,20 +131,21 @@ def measure(engine, model, samples, adapter=None):
     return Divergence(np.array(kl), logit_diff)
 
 
-def measure_adapters(engine, base, inputs):
+def measure_adapters(engine, base, names, inputs):
     """Yields (adapter name, divergence of the base, divergence with the adapter) on inputs(name, invocation tokens).
 
     The base is measured once for equal inputs.
     """
     known = {}
-    for folder in sorted(p for p in ADAPTERS.iterdir() if p.is_dir()):
+    for name in names:
+        folder = ADAPTERS / name
         model = PeftModel.from_pretrained(base, folder).eval()
-        samples = inputs(folder.name, model.peft_config["default"].alora_invocation_tokens)
+        samples = inputs(name, model.peft_config["default"].alora_invocation_tokens)
         key = tuple((tuple(s.ids), s.first) for s in samples)
         if key not in known:
             with model.disable_adapter():
                 known[key] = measure(engine, model, samples)
-        yield folder.name, known[key], measure(engine, model, samples, folder)
+        yield name, known[key], measure(engine, model, samples, folder)
         base = model.unload()
 
 
@@ -206,7 +206,7 @@ def write_f32(source, path):
     writer.close()
 
 
-def check_exact(program, tok, base):
+def check_exact(program, tok, base, names):
     """Table 1. Returns the faults."""
     print("\n1. F32 weights, F32 cache, generic texts")
     print(f"{'':12s} tokens   {'mean KL':>9s} {'max KL':>9s} {'max logit diff':>14s}")
@@ -216,7 +216,7 @@ def check_exact(program, tok, base):
         write_f32(DEFAULT_MODEL, path)
         engine = Engine(program, path, "--cache-type", "f32")
         for name, plain, adapted in measure_adapters(
-                engine, base, lambda _, invocation: generic_samples(tok, N_TEXTS_EXACT, N_TOKENS_EXACT, invocation)):
+                engine, base, names, lambda _, invocation: generic_samples(tok, N_TEXTS_EXACT, N_TOKENS_EXACT, invocation)):
             rows |= {f"{name} off": plain, f"{name} on": adapted}
             for label in (f"{name} off", f"{name} on"):
                 r = rows[label]
@@ -224,18 +224,17 @@ def check_exact(program, tok, base):
     return [f"F32, {label}: mean KL is {r.mean:.1e}" for label, r in rows.items() if not r.mean <= EXACT_LIMIT]
 
 
-def check_ratios(title, engine, base, inputs):
+def check_ratios(title, engine, base, names, inputs):
     """Tables 2 and 3. Returns the faults."""
     print(f"\n{title}\n{'':12s}         {'mean KL':^28s}  {'p99 KL':^28s}")
     print(f"{'':12s} tokens " + 2 * f"  {'off':>9s} {'on':>9s} {'ratio':>8s}")
     faults = []
-    for name, plain, adapted in measure_adapters(engine, base, inputs):
+    for name, plain, adapted in measure_adapters(engine, base, names, inputs):
         columns = [(plain.mean, adapted.mean), (plain.p99, adapted.p99)]
         cells = [f"  {off:9.6f} {on:9.6f} {on / off:8.3f}" for off, on in columns]
-        missed = any(on / off > RATIO_GOAL for off, on in columns)
-        print(f"{name:12s} {len(plain.kl):6d} " + "".join(cells) + f"  above {RATIO_GOAL}" * missed, flush=True)
+        print(f"{name:12s} {len(plain.kl):6d} " + "".join(cells), flush=True)
         faults += [f"{title}, {name}: {figure} KL is {on / off:.3f} times the base's"
-                   for figure, (off, on) in zip(("mean", "p99"), columns) if not on / off <= SANITY_LIMIT]
+                   for figure, (off, on) in zip(("mean", "p99"), columns) if not on / off <= RATIO_LIMIT]
     return faults
 
 
@@ -254,18 +253,21 @@ def check_gemma(program):
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--patchbay", default=os.environ.get("PATCHBAY", str(REPO / "build" / "release" / "bin" / "patchbay")))
-    ap.add_argument("--skip-gemma", action="store_true")
+    ap.add_argument("--tables", nargs="+", type=int, default=[1, 2, 3, 4])
+    ap.add_argument("--only", nargs="+", default=sorted(p.name for p in ADAPTERS.iterdir() if p.is_dir()))
     args = ap.parse_args()
     torch.set_num_threads(1)
     base, tok = load_base(DEFAULT_MODEL)
     quantised = Engine(args.patchbay, DEFAULT_MODEL)
-    faults = check_exact(args.patchbay, tok, base)
-    faults += check_ratios("2. Quantised, each adapter's own conversations", quantised, base,
-                           lambda name, invocation: conversation_samples(tok, name, invocation))
-    faults += check_ratios("3. Quantised, generic texts", quantised, base,
-                           lambda _, invocation: generic_samples(tok, len(TEXTS), N_TOKENS, invocation))
-    if not args.skip_gemma:
-        faults += check_gemma(args.patchbay)
+    tables = {
+        1: lambda: check_exact(args.patchbay, tok, base, args.only),
+        2: lambda: check_ratios("2. Quantised, each adapter's own conversations", quantised, base, args.only,
+                                lambda name, invocation: conversation_samples(tok, name, invocation)),
+        3: lambda: check_ratios("3. Quantised, generic texts", quantised, base, args.only,
+                                lambda _, invocation: generic_samples(tok, len(TEXTS), N_TOKENS, invocation)),
+        4: lambda: check_gemma(args.patchbay),
+    }
+    faults = [fault for number in args.tables for fault in tables[number]()]
     sys.exit("\n".join(faults) or 0)
 
 

@@ -67,4 +67,88 @@ invite the hospital and the two large factories to take part in planning the new
 The report above is easy to read for a machine, but most people prefer a sentence: on the fifth of November the station
 at Northfield measured temperatures between three and nine degrees, a moderate wind from the west and no rain. Weather
 services therefore publish both forms, and a small program writes the sentence from the numbers.""",
+    """The heart of a blue whale weighs about as much as a small car, and a child could crawl through its largest artery. It
+beats as rarely as four times a minute when the animal dives, and up to thirty times when it comes back to breathe. How
+does anybody know? For a long time nobody did: hearts of stranded whales were weighed and measured, but a dead heart
+does not beat. In 2018 a team on the coast of California fixed a small yellow recorder to the back of a whale with four
+suction cups. It stayed there for almost nine hours, went down to 184 metres with its host, and came loose by itself.
+The electrodes in two of the cups had written down every beat. What surprised the team most was not the slow rhythm in
+the depth but the fast one at the surface: the heart was working close to its limit. That may be one reason why no
+larger animal has ever lived. A bigger body needs more blood, a bigger heart beats more slowly, and at some size the two
+no longer meet. The recorder itself, by the way, was found floating two miles from the spot where it had been put on.""",
+    """Minutes of the allotment society, 3 May. Present: Mrs Okafor (chair), Mr Lindqvist, Ms Adeyemi, the brothers Brandt.
+
+1. The water bill. It is 212.40 for the first quarter, nearly twice last year's. Mr Lindqvist suspects a leak behind
+   plot 14. The younger Brandt will dig there on Saturday if the weather holds; he asks for help and for a second spade.
+2. The shed. The lock has been broken again. Nothing is missing except a bag of lime. It was agreed to buy a stronger
+   lock (not more than 35.00) and to leave the window as it is.
+3. Bees. Ms Adeyemi would like to keep two hives at the north fence. After some discussion the society agreed, three
+   votes to one, provided that the neighbours on the other side of the fence are asked first.
+4. Any other business. The elder Brandt reported that the hedgehog is back. The chair closed the meeting at 20:15.
+
+Next meeting: 7 June, at the usual place. Whoever brings cake is asked to bring a knife as well.""",
+    """class Stack {
+ public:
+  explicit Stack(size_t capacity) : items_(capacity) {}
+
+  // Returns false and changes nothing if the stack is full.
+  bool push(int value) {
+    if (n_ == items_.size()) return false;
+    items_[n_++] = value;
+    return true;
+  }
+
+  std::optional<int> pop() {
+    if (n_ == 0) return std::nullopt;
+    return items_[--n_];
+  }
+
+ private:
+  std::vector<int> items_;
+  size_t n_ = 0;
+};
+
+TEST(StackTest, FullStackRefusesAnotherItem) {
+  Stack stack(2);
+  EXPECT_TRUE(stack.push(7));
+  EXPECT_TRUE(stack.push(8));
+  EXPECT_FALSE(stack.push(9));
+  EXPECT_EQ(stack.pop(), 8);
+}
+
+The class owns its memory and allocates once, in the constructor. That makes push cheap and predictable, at the price of
+a limit that has to be known beforehand. When it is not known, let the vector grow and give up the promise that push
+never allocates.""",
+    """Why is the sky dark at night? The question sounds like one that a child would ask at bedtime, and it puzzled astronomers
+for three centuries. If space went on for ever and were filled evenly with stars, every line of sight would end on the
+surface of one of them, as every line of sight in a deep forest ends on a trunk. The whole sky should then be as bright
+as the sun. Dust between the stars is no way out, since dust that is lit for long enough begins to glow as well. The
+answer has two parts. The first is that the stars have not been shining for ever: light from beyond a certain distance
+has had no time to reach us. The second is that space itself is growing, which stretches the light of distant galaxies
+until our eyes can not see it any more. So the darkness between the stars is not an absence of news; it is the oldest
+piece of news there is. Edgar Allan Poe guessed the first part in 1848, in a prose poem that hardly anyone read.""",
+    """Letter to the editor. Sir: your article of last Friday ("Trams: who needs them?") quotes me with the words "no one will
+miss line 6". What I said, and your reporter will find it on his tape, was that no one will miss the old cars of line 6,
+which rattle, leak and can not be entered with a pram. The line itself carries eleven thousand people a day. I am one of
+them. I would also like to correct three figures. The cost of the new tracks is 5.8 million, not 58 million. The journey
+from the hospital to the market takes 14 minutes by tram and 26 by bus, not the other way round. And the survey in which
+"most citizens" preferred the bus had 41 participants, all of whom were asked at a bus stop. It may be that trams are
+too dear for a town of our size; there are good arguments for that, and I have heard some of them in your own paper. But
+let us begin with the right numbers. Yours faithfully, H. Marchetti, Canal Street.""",
+    """Grandmother's plum cake
+
+For the dough:
+- 375 g flour
+- 20 g fresh yeast
+- 60 g sugar, 60 g butter, 1 egg
+- 180 ml warm milk, a pinch of salt
+
+For the top: 1.5 kg ripe plums, 50 g butter, cinnamon and sugar.
+
+Crumble the yeast into the milk with a spoonful of the sugar and wait until it foams. Knead everything for ten minutes;
+the dough should come off the bowl but still stick a little to your finger. Cover it and leave it in a warm place for an
+hour. Meanwhile stone the plums: cut them so that the two halves stay together like an open book. Roll out the dough on
+a greased tray, prick it with a fork and set the plums on it in tight rows, as if they were roof tiles. Leave it for
+another fifteen minutes, then bake it at 190 degrees for about 35 minutes. Sprinkle the cinnamon and sugar only when the
+cake is out of the oven, because sugar draws the juice from the fruit. It tastes best on the second day.""",
 ]
