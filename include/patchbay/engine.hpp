@@ -100,7 +100,7 @@ class RequestHandle {
 class Engine {
  public:
   /// Throws LoadError (memory cannot be had) and std::invalid_argument (options out of range).
-  explicit Engine(std::shared_ptr<const Model> model, const EngineOptions &options = {});
+  explicit Engine(const std::shared_ptr<const Model> &model, const EngineOptions &options = {});
   /// Ends all requests with code cancelled.
   ~Engine();
   Engine(const Engine &) = delete;

@@ -55,7 +55,7 @@ EngineCore::Limits limits_of(const EngineOptions &options, const Executor &execu
 
 class Engine::Impl {
  public:
-  Impl(std::shared_ptr<const Model> model, const EngineOptions &options)
+  Impl(const std::shared_ptr<const Model> &model, const EngineOptions &options)
       : Impl(model, options,
              std::make_unique<Executor>(model->loaded(), executor_options(options, *model))) {}
 
@@ -198,10 +198,10 @@ void RequestHandle::cancel() {
   inbox_->wake();
 }
 
-Engine::Engine(std::shared_ptr<const Model> model, const EngineOptions &options) {
+Engine::Engine(const std::shared_ptr<const Model> &model, const EngineOptions &options) {
   check(options);
   if (model == nullptr) throw std::invalid_argument("the model is null");
-  impl_ = std::make_unique<Impl>(std::move(model), options);
+  impl_ = std::make_unique<Impl>(model, options);
 }
 Engine::~Engine() = default;
 

@@ -102,7 +102,8 @@ TEST(RealModel, AnyInterleavingEqualsEachRequestAlone) {
     for (size_t i = 0; i < cold.choices.size(); ++i)
       expect_same(running.choices[i], cold.choices[i], tolerance);
   }
-  EXPECT_GT(core->stats().n_preemptions, 0U);
+  // The few requests of a build with sanitizers need not run out of memory.
+  EXPECT_GE(core->stats().n_preemptions, k_n_requests / 200);
   std::printf("%u requests, %llu steps, %llu preemptions\n", k_n_requests,
               static_cast<unsigned long long>(core->stats().n_steps),
               static_cast<unsigned long long>(core->stats().n_preemptions));
