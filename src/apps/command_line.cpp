@@ -85,8 +85,8 @@ size_t parse_bytes(const std::string &name, const std::string &text) {
   const bool has_unit = unit != std::string::npos;
   const size_t factor = has_unit ? size_t{1} << (10 * (unit + 1)) : 1;
   const std::string number = has_unit ? text.substr(0, text.size() - 1) : text;
-  return factor * parse_named_number<size_t>(name, number, 1,
-                                             std::numeric_limits<size_t>::max() / factor);
+  return factor *
+         parse_named_number<size_t>(name, number, 1, std::numeric_limits<size_t>::max() / factor);
 }
 
 constexpr uint32_t k_max_ctx = 1U << 26;

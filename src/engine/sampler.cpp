@@ -80,7 +80,17 @@ void Sampler::apply_bias_and_penalties(std::span<float> logits) const {
   }
 }
 
+bool Sampler::changes_logits() const {
+  return !params_.logit_bias.empty() || params_.repeat_penalty != 1 ||
+         params_.presence_penalty != 0 || params_.frequency_penalty != 0;
+}
+
 int32_t Sampler::sample(std::span<const float> logits) {
+  // The most common case needs no copy of the vocabulary.
+  if (params_.temperature == 0 && !changes_logits()) {
+    const auto best = std::ranges::max_element(logits);
+    if (std::isfinite(*best)) return static_cast<int32_t>(best - logits.begin());
+  }
   adjusted_.assign(logits.begin(), logits.end());
   apply_bias_and_penalties(adjusted_);
   constexpr float k_never = -std::numeric_limits<float>::infinity();

@@ -33,6 +33,7 @@ class Sampler {
     float logit = 0;
   };
 
+  [[nodiscard]] bool changes_logits() const;
   void apply_bias_and_penalties(std::span<float> logits) const;
   [[nodiscard]] int32_t draw(std::vector<Candidate> candidates);
 
