@@ -62,15 +62,8 @@ void expand(const ExpandJob &job) {
 
 }  // namespace
 
-void expand_avx512(const ExpandJob &job) {
-  switch (job.type) {
-    case FactorType::f32:
-      return expand<FactorType::f32>(job);
-    case FactorType::f16:
-      return expand<FactorType::f16>(job);
-    case FactorType::bf16:
-      return expand<FactorType::bf16>(job);
-  }
-}
+extern constexpr ExpandKernels k_expand_avx512{.f32 = expand<FactorType::f32>,
+                                               .f16 = expand<FactorType::f16>,
+                                               .bf16 = expand<FactorType::bf16>};
 
 }  // namespace patchbay

@@ -42,13 +42,26 @@ struct ExpandJob {
   int64_t y_stride = 0;
 };
 
-void shrink_plain(const ShrinkJob &job);
-void shrink_avx2(const ShrinkJob &job);
-void shrink_avx512(const ShrinkJob &job);
+/// An instruction set's kernels, by the type of the factor.
+struct ShrinkKernels {
+  void (*f32)(const ShrinkJob &job);
+  void (*f16)(const ShrinkJob &job);
+  void (*bf16)(const ShrinkJob &job);
+};
 
-// REQUIRES: n_out is a multiple of k_lora_tile.
-void expand_plain(const ExpandJob &job);
-void expand_avx2(const ExpandJob &job);
-void expand_avx512(const ExpandJob &job);
+/// The same. REQUIRES: n_out is a multiple of k_lora_tile.
+struct ExpandKernels {
+  void (*f32)(const ExpandJob &job);
+  void (*f16)(const ExpandJob &job);
+  void (*bf16)(const ExpandJob &job);
+};
+
+extern const ShrinkKernels k_shrink_plain;
+extern const ShrinkKernels k_shrink_avx2;
+extern const ShrinkKernels k_shrink_avx512;
+
+extern const ExpandKernels k_expand_plain;
+extern const ExpandKernels k_expand_avx2;
+extern const ExpandKernels k_expand_avx512;
 
 }  // namespace patchbay

@@ -87,15 +87,8 @@ void shrink(const ShrinkJob &job) {
 
 }  // namespace
 
-void shrink_avx2(const ShrinkJob &job) {
-  switch (job.type) {
-    case FactorType::f32:
-      return shrink<FactorType::f32>(job);
-    case FactorType::f16:
-      return shrink<FactorType::f16>(job);
-    case FactorType::bf16:
-      return shrink<FactorType::bf16>(job);
-  }
-}
+extern constexpr ShrinkKernels k_shrink_avx2{.f32 = shrink<FactorType::f32>,
+                                             .f16 = shrink<FactorType::f16>,
+                                             .bf16 = shrink<FactorType::bf16>};
 
 }  // namespace patchbay

@@ -6,12 +6,33 @@
 namespace patchbay {
 namespace {
 
-void expand_whole_tiles(Isa isa, const ExpandJob &job) {
+const ShrinkKernels &shrink_kernels([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return expand_avx512(job);
-  if (isa == Isa::avx2) return expand_avx2(job);
+  if (isa == Isa::avx512) return k_shrink_avx512;
+  if (isa == Isa::avx2) return k_shrink_avx2;
 #endif
-  expand_plain(job);
+  return k_shrink_plain;
+}
+
+const ExpandKernels &expand_kernels([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return k_expand_avx512;
+  if (isa == Isa::avx2) return k_expand_avx2;
+#endif
+  return k_expand_plain;
+}
+
+/// Runs a job by the kernel for the type of its factor.
+template <class Kernels, class Job>
+void run(const Kernels &kernels, const Job &job) {
+  switch (job.type) {
+    case FactorType::f32:
+      return kernels.f32(job);
+    case FactorType::f16:
+      return kernels.f16(job);
+    case FactorType::bf16:
+      return kernels.bf16(job);
+  }
 }
 
 int64_t size_of(FactorType type) { return type == FactorType::f32 ? 4 : 2; }
@@ -32,7 +53,7 @@ void expand_part_of_tile(Isa isa, ExpandJob job) {
     part.n_tokens = n;
     part.y = side.data();
     part.y_stride = k_lora_tile;
-    expand_whole_tiles(isa, part);
+    run(expand_kernels(isa), part);
     for (int64_t t = 0; t < n; ++t)
       std::copy_n(side.data() + t * k_lora_tile, n_out, y + t * job.y_stride);
   }
@@ -40,18 +61,12 @@ void expand_part_of_tile(Isa isa, ExpandJob job) {
 
 }  // namespace
 
-void lora_shrink([[maybe_unused]] Isa isa, const ShrinkJob &job) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx512) return shrink_avx512(job);
-  if (isa == Isa::avx2) return shrink_avx2(job);
-#endif
-  shrink_plain(job);
-}
+void lora_shrink(Isa isa, const ShrinkJob &job) { run(shrink_kernels(isa), job); }
 
 void lora_expand(Isa isa, const ExpandJob &job) {
   ExpandJob whole = job;
   whole.n_out = job.n_out / k_lora_tile * k_lora_tile;
-  if (whole.n_out > 0) expand_whole_tiles(isa, whole);
+  if (whole.n_out > 0) run(expand_kernels(isa), whole);
   if (whole.n_out == job.n_out) return;
   ExpandJob part = job;
   part.b = static_cast<const char *>(job.b) + whole.n_out * job.n_rank * size_of(job.type);
