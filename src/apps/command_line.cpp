@@ -11,6 +11,7 @@
 #include "apps/commands.h"
 #include "apps/input_text.h"
 #include "base/log.h"
+#include "kv/kv_sizes.h"
 
 namespace patchbay {
 namespace {
@@ -89,7 +90,6 @@ size_t parse_bytes(const std::string &name, const std::string &text) {
          parse_named_number<size_t>(name, number, 1, std::numeric_limits<size_t>::max() / factor);
 }
 
-constexpr uint32_t k_max_ctx = 1U << 26;
 constexpr float k_huge = 1e6F;
 
 void add_model_options(CLI::App &app, ModelArguments &arguments) {
@@ -233,7 +233,7 @@ void add_run(CLI::App &app, RunArguments &arguments) {
           "token ids in place of a prompt, 1,2,3")
       ->type_name("IDS");
   input->require_option(1);
-  number(*run_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_ctx,
+  number(*run_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
          "tokens that the KV cache holds, at most the model's context")
       ->default_str("as needed");
   run_app

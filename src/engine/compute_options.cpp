@@ -7,6 +7,21 @@
 #include "engine/cpu_affinity.h"
 
 namespace patchbay {
+namespace {
+
+KvDemand kv_demand(const EngineOptions &options, const Model &model) {
+  constexpr uint32_t k_default_ctx = 4096;
+  KvDemand demand{.n_seqs_max = options.n_seqs_max, .n_ubatch = options.n_ubatch};
+  if (options.kv_memory_bytes > 0) {
+    demand.n_ctx = kv_tokens_within(options.kv_memory_bytes, model.loaded()->hparams(), demand,
+                                    to_ggml(options.cache_type));
+  } else {
+    demand.n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(model.n_ctx_train(), k_default_ctx);
+  }
+  return demand;
+}
+
+}  // namespace
 
 uint32_t compute_threads(uint32_t wanted) {
   auto n_cores = static_cast<uint32_t>(allowed_cpus().size());
@@ -26,22 +41,6 @@ ggml_type to_ggml(CacheType type) {
   }
   return GGML_TYPE_F16;
 }
-
-namespace {
-
-KvDemand kv_demand(const EngineOptions &options, const Model &model) {
-  constexpr uint32_t k_default_ctx = 4096;
-  KvDemand demand{.n_seqs_max = options.n_seqs_max, .n_ubatch = options.n_ubatch};
-  if (options.kv_memory_bytes > 0) {
-    demand.n_ctx = kv_tokens_within(options.kv_memory_bytes, model.loaded()->hparams(), demand,
-                                    to_ggml(options.cache_type));
-  } else {
-    demand.n_ctx = options.n_ctx > 0 ? options.n_ctx : std::min(model.n_ctx_train(), k_default_ctx);
-  }
-  return demand;
-}
-
-}  // namespace
 
 Executor::Options executor_options(const EngineOptions &options, const Model &model) {
   return {.kv = kv_demand(options, model),

@@ -20,8 +20,7 @@
 namespace patchbay {
 namespace {
 
-// Beyond any use, and within what 32-bit positions and tables can hold.
-constexpr uint32_t k_max_ctx = 1U << 26U;
+// Beyond any use.
 constexpr uint32_t k_max_ubatch = 1U << 16U;
 constexpr uint32_t k_max_seqs = 1U << 12U;
 
@@ -29,8 +28,8 @@ void check(const EngineOptions &options) {
   const auto refuse = [](const char *field, const std::string &wanted, auto found) {
     throw std::invalid_argument(fmt::format("{} must be {}, found {}", field, wanted, found));
   };
-  if (options.n_ctx > k_max_ctx)
-    refuse("n_ctx", fmt::format("at most {}", k_max_ctx), options.n_ctx);
+  if (options.n_ctx > k_max_kv_tokens)
+    refuse("n_ctx", fmt::format("at most {}", k_max_kv_tokens), options.n_ctx);
   if (options.n_ubatch < 1 || options.n_ubatch > k_max_ubatch)
     refuse("n_ubatch", fmt::format("from 1 to {}", k_max_ubatch), options.n_ubatch);
   if (options.n_ctx > 0 && options.kv_memory_bytes > 0)

@@ -47,7 +47,6 @@ class EngineCore {
   void end_all(const Error &error);
 
   [[nodiscard]] EngineStats stats() const;
-  [[nodiscard]] const Executor &executor() const { return *executor_; }
   [[nodiscard]] EngineSnapshot snapshot() const;
 
  private:

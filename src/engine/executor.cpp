@@ -7,6 +7,7 @@
 #include <map>
 
 #include "arch/decoder.h"
+#include "base/rounding.h"
 #include "graph/lora_fused.h"
 #include "graph/lora_portable.h"
 #include "kv/attention_mask.h"
@@ -17,8 +18,6 @@ namespace {
 /// Attention looks at whole multiples of this many cells, so that a growing sequence keeps its
 /// graph for as many steps.
 constexpr uint32_t k_kv_granularity = 64;
-
-uint32_t round_up(uint32_t value, uint32_t to) { return (value + to - 1) / to * to; }
 
 template <class T>
 void set(ggml_tensor *tensor, const std::vector<T> &data) {

@@ -20,7 +20,7 @@ namespace patchbay {
 
 /// How attention is computed.
 enum class AttentionForm {
-  automatic,  ///< paged wherever it can be, on the CPU
+  automatic,  ///< paged: every engine computes on the CPU so far
   portable,   ///< ggml's own, masked over all cells in use: runs on every backend
   paged,      ///< ours, by block tables; a row's result does not depend on what else is in the step
 };
@@ -53,9 +53,6 @@ class Executor {
     return pool_.add(std::move(adapter), std::move(packed));
   }
   void remove_adapter(int32_t i_adapter) { pool_.remove(i_adapter); }
-  [[nodiscard]] int32_t find_adapter(const AdapterDigest &digest) const {
-    return pool_.find(digest);
-  }
   [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn) const {
     return pool_.canonical(worn);
   }
@@ -95,7 +92,6 @@ class Executor {
   [[nodiscard]] uint32_t block_size() const { return tables_.full().block_size(); }
   /// Steps that could not run the graph of the one before.
   [[nodiscard]] uint64_t n_graphs_built() const { return n_graphs_built_; }
-  [[nodiscard]] size_t kv_bytes() const { return kv_.size_bytes(); }
   [[nodiscard]] KvSnapshot kv_snapshot() const { return snapshot_of(tables_); }
 
  private:

@@ -6,6 +6,8 @@
 #include <limits>
 #include <span>
 
+#include "base/rounding.h"
+
 namespace patchbay {
 namespace {
 
@@ -26,10 +28,7 @@ void copy_f32(const CacheRows &rows) {
   }
 }
 
-/// To whole cache lines.
-size_t round_up(size_t n_floats) {
-  return (n_floats + CacheLine::k_floats - 1) / CacheLine::k_floats * CacheLine::k_floats;
-}
+size_t whole_lines(size_t n_floats) { return round_up(n_floats, CacheLine::k_floats); }
 
 /// One more cache line than the row, so that the same column of many rows does not meet in one set
 /// of the nearest cache.
@@ -295,7 +294,7 @@ class Worker {
 }  // namespace
 
 size_t attention_state(const AttentionShape &shape, uint32_t n_queries) {
-  return round_up(n_queries * (size_t{shape.n_padded()} + 2));
+  return whole_lines(n_queries * (size_t{shape.n_padded()} + 2));
 }
 
 size_t attention_scratch(const AttentionShape &shape, uint32_t n_queries) {
@@ -303,7 +302,7 @@ size_t attention_scratch(const AttentionShape &shape, uint32_t n_queries) {
   const size_t keys_and_values = 2 * stride_of(shape) * k_tile_keys;
   const size_t queries_and_weights = n_queries * (n_padded + k_tile_keys);
   const size_t states = 2 * attention_state(shape, n_queries);
-  return keys_and_values + queries_and_weights + states + round_up(n_queries);
+  return keys_and_values + queries_and_weights + states + whole_lines(n_queries);
 }
 
 void run_attention(AttentionPlan &plan, const AttentionCache &cache, const float *q, float *out,

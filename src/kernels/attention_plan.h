@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/rounding.h"
 #include "kernels/attention_tile.h"
 
 namespace patchbay {
@@ -24,9 +25,7 @@ struct AttentionShape {
   float scale = 1;  ///< on q k^T
 
   [[nodiscard]] uint32_t n_group() const { return n_head / n_head_kv; }
-  [[nodiscard]] uint32_t n_padded() const {
-    return (n_embd_head + k_row_padding - 1) / k_row_padding * k_row_padding;
-  }
+  [[nodiscard]] uint32_t n_padded() const { return round_up(n_embd_head, k_row_padding); }
   /// First position that a token at `pos` sees.
   [[nodiscard]] uint32_t first_seen(uint32_t pos) const {
     return n_swa == 0 || pos < n_swa ? 0 : pos + 1 - n_swa;

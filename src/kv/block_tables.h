@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/rounding.h"
 #include "kv/block_pool.h"
 #include "kv/seq_pos.h"
 
@@ -74,7 +75,7 @@ class BlockTables {
 
  private:
   [[nodiscard]] uint32_t n_blocks_of(uint32_t n_tokens) const {
-    return (n_tokens + block_size_ - 1) / block_size_;
+    return ceil_div(n_tokens, block_size_);
   }
 
   BlockPool pool_;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
+
 namespace patchbay {
 namespace {
 
@@ -26,7 +28,7 @@ uint32_t n_out_of_window(const BlockTable &table, const PoolSnapshot &pool) {
 
 std::string check_table(int32_t seq_id, const BlockTable &table, const PoolSnapshot &pool) {
   if (table.n_tokens == 0) return fmt::format("sequence {} has a table and no tokens", seq_id);
-  const uint32_t n_blocks = (table.n_tokens + pool.block_size - 1) / pool.block_size;
+  const uint32_t n_blocks = ceil_div(table.n_tokens, pool.block_size);
   if (table.blocks.size() != n_blocks) {
     return fmt::format("sequence {} has {} tokens in {} blocks", seq_id, table.n_tokens,
                        table.blocks.size());

@@ -8,21 +8,18 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace patchbay {
 namespace {
-
-uint64_t n_blocks_of(uint64_t n_tokens, uint32_t block_size) {
-  return (n_tokens + block_size - 1) / block_size;
-}
 
 /// A window of n_swa tokens and n new ones touch at most ceil(n_swa / block) + ceil(n / block) + 1
 /// blocks, wherever they begin; summed over the sequences of a step the second term is at most
 /// ceil(n_ubatch / block) and one for each sequence.
 uint64_t n_window_blocks(const HParams &hparams, const KvDemand &demand) {
   constexpr uint64_t k_cut_blocks = 2;
-  const uint64_t per_seq = n_blocks_of(hparams.n_swa, demand.block_size) + k_cut_blocks;
-  return demand.n_seqs_max * per_seq + n_blocks_of(demand.n_ubatch, demand.block_size);
+  const uint64_t per_seq = ceil_div(hparams.n_swa, demand.block_size) + k_cut_blocks;
+  return demand.n_seqs_max * per_seq + ceil_div(demand.n_ubatch, demand.block_size);
 }
 
 KvSizes sizes_of(const HParams &hparams, const KvDemand &demand, uint32_t n_blocks) {
@@ -37,8 +34,7 @@ KvSizes sizes_of(const HParams &hparams, const KvDemand &demand, uint32_t n_bloc
 }  // namespace
 
 KvSizes kv_sizes(const HParams &hparams, const KvDemand &demand) {
-  return sizes_of(hparams, demand,
-                  static_cast<uint32_t>(n_blocks_of(demand.n_ctx, demand.block_size)));
+  return sizes_of(hparams, demand, ceil_div(demand.n_ctx, demand.block_size));
 }
 
 size_t kv_bytes(const HParams &hparams, const KvSizes &sizes, ggml_type type) {
@@ -63,9 +59,7 @@ uint32_t kv_tokens_within(size_t memory_bytes, const HParams &hparams, const KvD
                      .code = ErrorCode::out_of_memory});
   }
   uint32_t fits = 1;
-  // More than any model's context; the tables' own memory stays small.
-  constexpr uint32_t k_max_tokens = 1U << 26U;
-  uint32_t too_many = k_max_tokens / demand.block_size + 1;
+  uint32_t too_many = k_max_kv_tokens / demand.block_size + 1;
   while (too_many - fits > 1) {
     const uint32_t middle = fits + (too_many - fits) / 2;
     (bytes_of(middle) <= memory_bytes ? fits : too_many) = middle;

@@ -9,6 +9,10 @@
 
 namespace patchbay {
 
+/// More than any model's context, and little enough for 32-bit positions and for the memory of the
+/// tables themselves.
+inline constexpr uint32_t k_max_kv_tokens = 1U << 26U;
+
 /// What the cache has to serve.
 struct KvDemand {
   uint32_t n_ctx = 4096;     ///< tokens over all sequences, and at most in one

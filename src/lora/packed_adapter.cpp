@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/rounding.h"
 
 namespace patchbay {
 namespace {
@@ -18,7 +19,7 @@ FactorType factor_type(ggml_type type) {
 }
 
 size_t tiled_bytes(const FactorPair &pair) {
-  const int64_t n_tiles = (pair.b.ne[1] + k_lora_tile - 1) / k_lora_tile;
+  const int64_t n_tiles = ceil_div(pair.b.ne[1], k_lora_tile);
   return static_cast<size_t>(pair.b.ne[2] * n_tiles * pair.n_rank * k_lora_tile) *
          ggml_type_size(pair.b.type);
 }
@@ -27,7 +28,7 @@ size_t tiled_bytes(const FactorPair &pair) {
 template <class Bits>
 void write_tiles(const FactorPair &pair, std::byte *tiles) {
   const auto [n_rank, n_out, n_expert] = pair.b.ne;
-  const int64_t n_tiles = (n_out + k_lora_tile - 1) / k_lora_tile;
+  const int64_t n_tiles = ceil_div(n_out, k_lora_tile);
   const std::byte *from = pair.b.data.data();
   for (int64_t e = 0; e < n_expert; ++e) {
     for (int64_t o = 0; o < n_out; ++o) {
@@ -83,7 +84,7 @@ PackedAdapter::PackedAdapter(std::shared_ptr<const Adapter> adapter)
                       .a_type = factor_type(pair.a.type),
                       .b_type = factor_type(pair.b.type),
                       .b = next,
-                      .n_tiles = (pair.b.ne[1] + k_lora_tile - 1) / k_lora_tile});
+                      .n_tiles = ceil_div(pair.b.ne[1], k_lora_tile)});
     next += padded(tiled_bytes(pair));
   }
 }

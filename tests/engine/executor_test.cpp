@@ -22,8 +22,7 @@ class ExecutorOf : public testing::TestWithParam<TinyModel> {
     adapters_ = {make_random_adapter(uses, 2, 0.3F, 1), make_random_adapter(uses, 5, 0.3F, 2),
                  make_random_adapter(std::span(uses).subspan(uses.size() / 2), 3, 0.3F, 3)};
     executor_ = make_executor(model_, 64, adapters_);
-    for (const auto &adapter : adapters_)
-      places_.push_back(executor_->find_adapter(adapter->digest));
+    for (const auto &adapter : adapters_) places_.push_back(executor_->add_adapter(adapter));
   }
 
   [[nodiscard]] AdapterSet wearing(std::vector<std::pair<size_t, float>> parts) const {
