@@ -135,6 +135,15 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
               static_cast<unsigned long long>(program.seen.n_preemptions));
 }
 
+TinyModel repacked(TinyModel model) {
+  model.name += "_q4_0";
+  model.type = GGML_TYPE_Q4_0;
+  return model;
+}
+
+INSTANTIATE_TEST_SUITE_P(Repacked, ColdReference,
+                         testing::Values(repacked(tiny_llama()), repacked(tiny_mixtral())),
+                         [](const auto &param) { return param.param.name; });
 INSTANTIATE_TEST_SUITE_P(AllFamilies, ColdReference, testing::ValuesIn(all_tiny_models()),
                          [](const auto &param) { return param.param.name; });
 
