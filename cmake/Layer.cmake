@@ -20,17 +20,20 @@ endif()
 # Kernels that need an instruction set live in files of their own, named after it, so that the rest of the program runs
 # anywhere. Such a file includes no header with inline functions that others share: the linker could keep its copy of them.
 set(patchbay_avx2_flags -mavx2 -mfma -mf16c)
+set(patchbay_avx_vnni_flags ${patchbay_avx2_flags} -mavxvnni)
 set(patchbay_avx512_flags ${patchbay_avx2_flags} -mavx512f -mavx512bw -mavx512dq -mavx512vl)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 takes the operands that its own AVX-512 intrinsics leave undefined for ours, GCC bug 105593.
   list(APPEND patchbay_avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
+set(patchbay_avx512_vnni_flags ${patchbay_avx512_flags} -mavx512vnni)
+set(patchbay_avx512_bf16_flags ${patchbay_avx512_vnni_flags} -mavx512bf16)
 
 # patchbay_layer(NAME AFTER <layers it may include> LINKS <libraries>): one static library from src/NAME/*.cpp.
 function(patchbay_layer name)
   cmake_parse_arguments(arg "" "" "AFTER;LINKS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
-  foreach(isa avx2 avx512)
+  foreach(isa avx2 avx_vnni avx512 avx512_vnni avx512_bf16)
     set(isa_sources ${sources})
     list(FILTER isa_sources INCLUDE REGEX "_${isa}\\.cpp$")
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

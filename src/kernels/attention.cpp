@@ -13,8 +13,8 @@ namespace {
 
 const AttentionKernels &kernels_of(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return k_attention_avx512;
-  if (isa == Isa::avx2) return k_attention_avx2;
+  if (isa >= Isa::avx512) return k_attention_avx512;
+  if (isa >= Isa::avx2) return k_attention_avx2;
 #else
   (void)isa;
 #endif

@@ -1,18 +1,44 @@
 #include "kernels/isa.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace patchbay {
+namespace {
+
+#if defined(__x86_64__)
+/// GCC 12 has no name for it: bit 4 of EAX of leaf 7, subleaf 1 (Intel SDM, CPUID).
+bool has_avx_vnni() {
+  constexpr unsigned k_leaf = 7;
+  constexpr unsigned k_subleaf = 1;
+  constexpr unsigned k_bit = 1U << 4U;
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid_count(k_leaf, k_subleaf, &eax, &ebx, &ecx, &edx) != 0 && (eax & k_bit) != 0;
+}
+#endif
+
+}  // namespace
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas{Isa::plain};
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool has_avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-                        __builtin_cpu_supports("f16c") != 0;
-  const bool has_avx512 =
-      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-      __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-  if (has_avx2) isas.push_back(Isa::avx2);
-  if (has_avx2 && has_avx512) isas.push_back(Isa::avx512);
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0 ||
+      __builtin_cpu_supports("f16c") == 0)
+    return isas;
+  isas.push_back(Isa::avx2);
+  if (has_avx_vnni()) isas.push_back(Isa::avx_vnni);
+  if (__builtin_cpu_supports("avx512f") == 0 || __builtin_cpu_supports("avx512bw") == 0 ||
+      __builtin_cpu_supports("avx512dq") == 0 || __builtin_cpu_supports("avx512vl") == 0)
+    return isas;
+  isas.push_back(Isa::avx512);
+  if (__builtin_cpu_supports("avx512vnni") == 0) return isas;
+  isas.push_back(Isa::avx512_vnni);
+  if (__builtin_cpu_supports("avx512bf16") != 0) isas.push_back(Isa::avx512_bf16);
 #endif
   return isas;
 }
@@ -28,8 +54,14 @@ std::string_view to_string(Isa isa) {
       return "plain";
     case Isa::avx2:
       return "avx2";
+    case Isa::avx_vnni:
+      return "avx_vnni";
     case Isa::avx512:
       return "avx512";
+    case Isa::avx512_vnni:
+      return "avx512_vnni";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
   }
   return "plain";
 }

@@ -5,12 +5,16 @@
 
 namespace patchbay {
 
-/// The instruction sets that kernels are written for, from slowest to fastest. Each kernel comes
-/// in all three; on other processors than x86-64 only `plain` exists.
+/// The instruction sets that kernels are written for, from slowest to fastest; a processor that has
+/// one has all before it, but for avx_vnni. A kernel uses the best set that it is written for. On
+/// other processors than x86-64 only `plain` exists.
 enum class Isa {
-  plain,   ///< standard C++, whatever the compiler makes of it
-  avx2,    ///< AVX2, FMA, F16C
-  avx512,  ///< AVX-512 F, BW, DQ, VL
+  plain,        ///< standard C++, whatever the compiler makes of it
+  avx2,         ///< AVX2, FMA, F16C
+  avx_vnni,     ///< and the VEX form of VNNI, on processors without AVX-512
+  avx512,       ///< AVX-512 F, BW, DQ, VL
+  avx512_vnni,  ///< and its VNNI
+  avx512_bf16,  ///< and its BF16
 };
 
 /// What this processor and its operating system can run, `plain` first.

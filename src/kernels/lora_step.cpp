@@ -8,16 +8,16 @@ namespace {
 
 const ShrinkKernels &shrink_kernels([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return k_shrink_avx512;
-  if (isa == Isa::avx2) return k_shrink_avx2;
+  if (isa >= Isa::avx512) return k_shrink_avx512;
+  if (isa >= Isa::avx2) return k_shrink_avx2;
 #endif
   return k_shrink_plain;
 }
 
 const ExpandKernels &expand_kernels([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return k_expand_avx512;
-  if (isa == Isa::avx2) return k_expand_avx2;
+  if (isa >= Isa::avx512) return k_expand_avx512;
+  if (isa >= Isa::avx2) return k_expand_avx2;
 #endif
   return k_expand_plain;
 }

@@ -1,0 +1,286 @@
+#include "kernels/product_pack.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace patchbay {
+namespace {
+
+using Codes32 = std::array<uint8_t, 32>;
+
+const uint8_t *bytes_of(const std::byte *bytes) { return reinterpret_cast<const uint8_t *>(bytes); }
+
+/// Lane `row` of a vector of 16 times `size` bytes.
+void put(uint8_t *vector, int64_t row, const void *value, size_t size) {
+  std::memcpy(vector + static_cast<size_t>(row) * size, value, size);
+}
+
+/// Two code vectors in one, the second in the high nibbles: n pairs of vectors from codes 4 i and
+/// 4 (i + n) on.
+void put_nibbles(uint8_t *block, int64_t row, const uint8_t *codes, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    std::array<uint8_t, 4> bytes{};
+    for (size_t b = 0; b < 4; ++b) {
+      const auto low = codes[4 * i + b] & 15U;
+      const auto high = codes[4 * (i + n) + b] & 15U;
+      bytes[b] = static_cast<uint8_t>(low | high << 4U);
+    }
+    put(block + 64 * i, row, bytes.data(), bytes.size());
+  }
+}
+
+/// The bits from bit 4 on of 4 n codes, `width` of each: byte b holds those of codes 4 i + b.
+void put_top_bits(uint8_t *vector, int64_t row, const uint8_t *codes, size_t n, uint32_t width) {
+  std::array<uint8_t, 4> bytes{};
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t b = 0; b < 4; ++b) {
+      const auto top = static_cast<uint32_t>(codes[4 * i + b]) >> 4U;
+      bytes[b] = static_cast<uint8_t>(bytes[b] | top << (width * i));
+    }
+  }
+  put(vector, row, bytes.data(), bytes.size());
+}
+
+void put_four_bits(uint8_t *block, int64_t row, const Codes32 &codes) {
+  put_nibbles(block, row, codes.data(), 4);
+}
+
+void put_five_bits(uint8_t *block, int64_t row, const Codes32 &codes) {
+  put_nibbles(block, row, codes.data(), 4);
+  put_top_bits(block + 256, row, codes.data(), 8, 1);
+}
+
+void put_six_bits(uint8_t *block, int64_t row, const Codes32 &codes) {
+  for (size_t i = 0; i < 2; ++i) {
+    put_nibbles(block + 192 * i, row, codes.data() + 16 * i, 2);
+    put_top_bits(block + 192 * i + 128, row, codes.data() + 16 * i, 4, 2);
+  }
+}
+
+void put_bytes(uint8_t *block, int64_t row, const uint8_t *codes) {
+  for (size_t i = 0; i < 8; ++i) put(block + 64 * i, row, codes + 4 * i, 4);
+}
+
+/// Codes whose low nibbles come first, as ggml's blocks of 32 have them.
+Codes32 read_nibbles(const uint8_t *bytes) {
+  Codes32 codes{};
+  for (size_t i = 0; i < 16; ++i) {
+    codes[i] = static_cast<uint8_t>(bytes[i] & 15U);
+    codes[i + 16] = static_cast<uint8_t>(bytes[i] >> 4U);
+  }
+  return codes;
+}
+
+/// Bit i of `bits` is bit 4 of code i.
+void add_fifth_bits(uint32_t bits, Codes32 &codes) {
+  for (size_t i = 0; i < 32; ++i) {
+    const uint32_t bit = (bits >> i) & 1U;
+    codes[i] = static_cast<uint8_t>(codes[i] | bit << 4U);
+  }
+}
+
+/// A group of blocks of one row in the file.
+struct Group {
+  const uint8_t *blocks = nullptr;
+  int64_t n_blocks = 0;
+};
+
+// Each of these puts a group of one row into a tile: `head`, then the blocks.
+
+void put_q4_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  for (int64_t j = 0; j < group.n_blocks; ++j, block += 256) {
+    const uint8_t *source = group.blocks + 18 * j;
+    put(head + 32 * j, row, source, 2);
+    put_four_bits(block, row, read_nibbles(source + 2));
+  }
+}
+
+void put_q4_1(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  put(head, row, group.blocks, 2);
+  put(head + 32, row, group.blocks + 2, 2);
+  // The nibbles of four bytes of the file are already those of one vector.
+  for (size_t i = 0; i < 4; ++i) put(block + 64 * i, row, group.blocks + 4 + 4 * i, 4);
+}
+
+void put_q5_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  for (int64_t j = 0; j < group.n_blocks; ++j, block += 320) {
+    const uint8_t *source = group.blocks + 22 * j;
+    uint32_t bits = 0;
+    std::memcpy(&bits, source + 2, 4);
+    Codes32 codes = read_nibbles(source + 6);
+    add_fifth_bits(bits, codes);
+    put(head + 32 * j, row, source, 2);
+    put_five_bits(block, row, codes);
+  }
+}
+
+void put_q5_1(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, group.blocks + 4, 4);
+  Codes32 codes = read_nibbles(group.blocks + 8);
+  add_fifth_bits(bits, codes);
+  put(head, row, group.blocks, 2);
+  put(head + 32, row, group.blocks + 2, 2);
+  put_five_bits(block, row, codes);
+}
+
+void put_q8_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  for (int64_t j = 0; j < group.n_blocks; ++j, block += 512) {
+    const uint8_t *source = group.blocks + 34 * j;
+    Codes32 codes{};
+    // Products take unsigned codes: w + 128.
+    for (size_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(source[2 + i] ^ 0x80U);
+    put(head + 32 * j, row, source, 2);
+    put_bytes(block, row, codes.data());
+  }
+}
+
+/// Scale, negated minimum and the factors of both of a super-block of Q4_K or Q5_K.
+void put_scales_and_mins(const uint8_t *source, int64_t row, uint8_t *head) {
+  uint16_t min = 0;
+  std::memcpy(&min, source + 2, 2);
+  min ^= 0x8000U;
+  put(head, row, source, 2);
+  put(head + 32, row, &min, 2);
+  const uint8_t *packed = source + 4;
+  for (size_t j = 0; j < 8; ++j) {
+    // Six bits each in twelve bytes: those of the last four are in two parts.
+    const uint8_t scale = j < 4 ? packed[j] & 63U
+                                : (packed[j + 4] & 15U) | static_cast<uint32_t>(packed[j - 4] >> 6U)
+                                                              << 4U;
+    const uint8_t factor = j < 4 ? packed[j + 4] & 63U
+                                 : static_cast<uint32_t>(packed[j + 4] >> 4U) |
+                                       static_cast<uint32_t>(packed[j] >> 6U) << 4U;
+    put(head + 64 + 32 * j, row, &scale, 1);
+    put(head + 80 + 32 * j, row, &factor, 1);
+  }
+}
+
+/// Block j of a super-block of Q4_K or Q5_K: two blocks share 32 bytes of nibbles.
+Codes32 read_shared_nibbles(const uint8_t *bytes, size_t j) {
+  Codes32 codes{};
+  const uint8_t *both = bytes + 32 * (j / 2);
+  const uint32_t shift = j % 2 == 0 ? 0 : 4;
+  for (size_t i = 0; i < 32; ++i)
+    codes[i] = static_cast<uint8_t>(static_cast<uint32_t>(both[i]) >> shift & 15U);
+  return codes;
+}
+
+void put_q4_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  put_scales_and_mins(group.blocks, row, head);
+  for (size_t j = 0; j < 8; ++j)
+    put_four_bits(block + 256 * j, row, read_shared_nibbles(group.blocks + 16, j));
+}
+
+void put_q5_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  put_scales_and_mins(group.blocks, row, head);
+  const uint8_t *fifth_bits = group.blocks + 16;
+  for (size_t j = 0; j < 8; ++j) {
+    Codes32 codes = read_shared_nibbles(group.blocks + 48, j);
+    for (size_t i = 0; i < 32; ++i) {
+      const uint32_t bit = static_cast<uint32_t>(fifth_bits[i]) >> j & 1U;
+      codes[i] = static_cast<uint8_t>(codes[i] | bit << 4U);
+    }
+    put_five_bits(block + 320 * j, row, codes);
+  }
+}
+
+void put_q6_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
+  put(head, row, group.blocks + 208, 2);
+  for (size_t j = 0; j < 16; ++j) put(head + 64 + 16 * j, row, group.blocks + 192 + j, 1);
+  for (size_t j = 0; j < 8; ++j) {
+    // Of 128 numbers, quarter q has nibble q / 2 of 32 bytes out of 64, and bits 2q, 2q + 1 of 32
+    // others.
+    const size_t quarter = j % 4;
+    const uint8_t *low = group.blocks + 64 * (j / 4) + 32 * (quarter % 2);
+    const uint8_t *high = group.blocks + 128 + 32 * (j / 4);
+    Codes32 codes{};
+    for (size_t i = 0; i < 32; ++i) {
+      const uint32_t nibble = static_cast<uint32_t>(low[i]) >> (quarter < 2 ? 0U : 4U) & 15U;
+      const uint32_t top = static_cast<uint32_t>(high[i]) >> (2 * quarter) & 3U;
+      codes[i] = static_cast<uint8_t>(nibble | top << 4U);
+    }
+    put_six_bits(block + 384 * j, row, codes);
+  }
+}
+
+/// How a format lies in a file, and what puts a group of it into a tile.
+struct Source {
+  int64_t block_inputs;  // of one block of ggml's
+  int64_t block_bytes;
+  void (*put_group)(const Group &group, int64_t row, uint8_t *head, uint8_t *block);
+};
+
+Source source_of(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::q4_0:
+      return {32, 18, put_q4_0};
+    case WeightFormat::q4_1:
+      return {32, 20, put_q4_1};
+    case WeightFormat::q5_0:
+      return {32, 22, put_q5_0};
+    case WeightFormat::q5_1:
+      return {32, 24, put_q5_1};
+    case WeightFormat::q8_0:
+      return {32, 34, put_q8_0};
+    case WeightFormat::q4_k:
+      return {256, 144, put_q4_k};
+    case WeightFormat::q5_k:
+      return {256, 176, put_q5_k};
+    case WeightFormat::q6_k:
+      return {256, 210, put_q6_k};
+    case WeightFormat::f16:
+    case WeightFormat::bf16:
+      break;
+  }
+  return {};
+}
+
+void pack_quantised(const PackJob &job, int64_t first_row, int64_t n_rows, uint8_t *tile) {
+  const TileLayout layout = layout_of(job.format);
+  const Source source = source_of(job.format);
+  const int64_t n_blocks = n_product_blocks(job.n_in);
+  for (int64_t block = 0; block < n_blocks; block += layout.n_group) {
+    const int64_t n_group = std::min(layout.n_group, n_blocks - block);
+    const int64_t offset = block * k_product_block / source.block_inputs * source.block_bytes;
+    for (int64_t row = 0; row < n_rows; ++row) {
+      const uint8_t *start =
+          bytes_of(job.rows + static_cast<size_t>(first_row + row) * job.row_bytes);
+      source.put_group({start + offset, n_group}, row, tile, tile + layout.head_bytes);
+    }
+    tile += layout.head_bytes + n_group * layout.block_bytes;
+  }
+}
+
+/// Numbers of two bytes: `n_together` inputs of a row lie beside each other.
+void pack_numbers(const PackJob &job, int64_t n_together, int64_t first_row, int64_t n_rows,
+                  uint8_t *tile) {
+  for (int64_t row = 0; row < n_rows; ++row) {
+    const std::byte *source = job.rows + static_cast<size_t>(first_row + row) * job.row_bytes;
+    for (int64_t k = 0; k < job.n_in; ++k) {
+      const int64_t i = k / n_together * k_product_tile + row;
+      std::memcpy(tile + (i * n_together + k % n_together) * 2, source + k * 2, 2);
+    }
+  }
+}
+
+}  // namespace
+
+void pack_tiles(const PackJob &job, int64_t first, int64_t last, uint8_t *tiles) {
+  const int64_t n_bytes = tile_bytes(job.format, job.n_in);
+  for (int64_t i = first; i < last; ++i, tiles += n_bytes) {
+    const int64_t first_row = i * k_product_tile;
+    const int64_t n_rows = std::min(k_product_tile, job.n_out - first_row);
+    std::memset(tiles, 0, static_cast<size_t>(n_bytes));
+    if (job.format == WeightFormat::f16) {
+      pack_numbers(job, 1, first_row, n_rows, tiles);
+    } else if (job.format == WeightFormat::bf16) {
+      pack_numbers(job, 2, first_row, n_rows, tiles);
+    } else {
+      pack_quantised(job, first_row, n_rows, tiles);
+    }
+  }
+}
+
+}  // namespace patchbay

@@ -1,0 +1,153 @@
+#include "kernels/product_panels.h"
+
+#include <ggml-cpu.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+namespace patchbay {
+namespace {
+
+float f16_at(const uint8_t *bytes) {
+  ggml_fp16_t half = 0;
+  std::memcpy(&half, bytes, sizeof half);
+  return ggml_fp16_to_fp32(half);
+}
+
+/// Where the parts of a block of one token lie.
+struct Place {
+  uint8_t *codes;   // of 32 inputs
+  uint8_t *beside;  // then one number of each token, n_tokens of them after each other
+
+  Place(const PanelToken &token, int64_t block, int64_t block_bytes) {
+    uint8_t *start = token.panel + block * block_bytes * token.n_tokens;
+    codes = start + token.i_token * k_product_block;
+    beside = start + token.n_tokens * k_product_block + token.i_token * 4;
+  }
+};
+
+template <class Number>
+void put(const PanelToken &token, const Place &place, int64_t i, Number value) {
+  static_assert(sizeof value == 4);
+  std::memcpy(place.beside + i * token.n_tokens * 4, &value, sizeof value);
+}
+
+int32_t sum_of(const uint8_t *codes, int64_t n) {
+  const auto *first = reinterpret_cast<const int8_t *>(codes);
+  return std::accumulate(first, first + n, 0);
+}
+
+/// ggml's rounding of up to 256 numbers from number `first` on, its blocks one after the other.
+template <size_t n_bytes>
+std::array<uint8_t, n_bytes> rounded(ggml_type type, const PanelToken &token, int64_t first) {
+  std::array<uint8_t, n_bytes> blocks{};
+  const int64_t n = std::min(k_product_super, token.n_in - first);
+  ggml_get_type_traits_cpu(type)->from_float(token.x + first, blocks.data(), n);
+  return blocks;
+}
+
+/// Q8_0: d, 32 codes.
+void fill_q8_0(const PanelToken &token, int32_t bias) {
+  constexpr int64_t k_bytes = 34;
+  for (int64_t first = 0; first < token.n_in; first += k_product_super) {
+    const auto blocks = rounded<8 * k_bytes>(GGML_TYPE_Q8_0, token, first);
+    const int64_t n = std::min(k_product_super, token.n_in - first) / k_product_block;
+    for (int64_t j = 0; j < n; ++j) {
+      const uint8_t *block = blocks.data() + j * k_bytes;
+      const Place place(token, first / k_product_block + j, 40);
+      std::memcpy(place.codes, block + 2, 32);
+      put(token, place, 0, f16_at(block));
+      put(token, place, 1, -bias * sum_of(block + 2, 32));
+    }
+  }
+}
+
+/// Q8_1: d, s = d * (sum of codes), 32 codes.
+void fill_q8_1(const PanelToken &token) {
+  constexpr int64_t k_bytes = 36;
+  for (int64_t first = 0; first < token.n_in; first += k_product_super) {
+    const auto blocks = rounded<8 * k_bytes>(GGML_TYPE_Q8_1, token, first);
+    const int64_t n = std::min(k_product_super, token.n_in - first) / k_product_block;
+    for (int64_t j = 0; j < n; ++j) {
+      const uint8_t *block = blocks.data() + j * k_bytes;
+      const Place place(token, first / k_product_block + j, 40);
+      std::memcpy(place.codes, block + 4, 32);
+      put(token, place, 0, f16_at(block));
+      put(token, place, 1, f16_at(block + 2));
+    }
+  }
+}
+
+/// Q8_K: d as F32, 256 codes, their sums by 16.
+void fill_q8_k(const PanelToken &token) {
+  constexpr int32_t k_bias = 32;  // of Q6_K
+  for (int64_t first = 0; first < token.n_in; first += k_product_super) {
+    const auto block = rounded<4 + 256 + 32>(GGML_TYPE_Q8_K, token, first);
+    float scale = 0;
+    std::memcpy(&scale, block.data(), sizeof scale);
+    for (int64_t j = 0; j < 8; ++j) {
+      const uint8_t *codes = block.data() + 4 + 32 * j;
+      const Place place(token, first / k_product_block + j, 48);
+      const int32_t left = sum_of(codes, 16);
+      const int32_t right = sum_of(codes + 16, 16);
+      std::memcpy(place.codes, codes, 32);
+      put(token, place, 0, scale);
+      put(token, place, 1, scale * static_cast<float>(left + right));
+      put(token, place, 2, -k_bias * left);
+      put(token, place, 3, -k_bias * right);
+    }
+  }
+}
+
+/// The numbers of a block, zeros behind the last one.
+std::array<float, k_product_block> padded_block(const PanelToken &token, int64_t first) {
+  std::array<float, k_product_block> numbers{};
+  std::copy_n(token.x + first, std::min(k_product_block, token.n_in - first), numbers.data());
+  return numbers;
+}
+
+void fill_f16(const PanelToken &token) {
+  for (int64_t first = 0; first < token.n_in; first += k_product_block) {
+    auto numbers = padded_block(token, first);
+    std::array<ggml_fp16_t, k_product_block> halves{};
+    ggml_fp32_to_fp16_row(numbers.data(), halves.data(), k_product_block);
+    ggml_fp16_to_fp32_row(halves.data(), numbers.data(), k_product_block);
+    std::memcpy(token.panel + (first * token.n_tokens + token.i_token * k_product_block) * 4,
+                numbers.data(), sizeof numbers);
+  }
+}
+
+void fill_bf16(const PanelToken &token) {
+  for (int64_t first = 0; first < token.n_in; first += k_product_block) {
+    const auto numbers = padded_block(token, first);
+    std::array<ggml_bf16_t, k_product_block> brains{};
+    ggml_fp32_to_bf16_row(numbers.data(), brains.data(), k_product_block);
+    std::memcpy(token.panel + (first * token.n_tokens + token.i_token * k_product_block) * 2,
+                brains.data(), sizeof brains);
+  }
+}
+
+}  // namespace
+
+void fill_panel(InputForm form, const PanelToken &token) {
+  switch (form) {
+    case InputForm::q8_0_bias8:
+      return fill_q8_0(token, 8);
+    case InputForm::q8_0_bias16:
+      return fill_q8_0(token, 16);
+    case InputForm::q8_0_bias128:
+      return fill_q8_0(token, 128);
+    case InputForm::q8_1:
+      return fill_q8_1(token);
+    case InputForm::q8_k:
+      return fill_q8_k(token);
+    case InputForm::f16:
+      return fill_f16(token);
+    case InputForm::bf16:
+      return fill_bf16(token);
+  }
+}
+
+}  // namespace patchbay
