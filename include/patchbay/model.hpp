@@ -18,6 +18,8 @@ struct ModelOptions {
   /// Copy weights into faster layouts where they pay, and weights that read one input into one
   /// tensor; off: everything stays mapped.
   bool repack = true;
+  /// With repack: multiply by Patchbay's own kernels where they are faster; off: by ggml's only.
+  bool own_products = true;
   /// Called with bytes done and bytes in all while weights are copied, from the loading thread.
   std::function<void(size_t done_bytes, size_t all_bytes)> progress{};
 };

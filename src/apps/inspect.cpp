@@ -16,7 +16,7 @@ using nlohmann::ordered_json;
 
 std::shared_ptr<const LoadedModel> open_base(const std::string &path) {
   if (path.empty()) return nullptr;
-  return load_model(path, {.repack = false});
+  return load_model(path, WeightOptions::as_stored());
 }
 
 ordered_json adapter_report(const InspectArguments &arguments, AdapterReport report) {

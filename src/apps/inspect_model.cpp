@@ -126,7 +126,7 @@ void put_loaded(const GgufFile &file, bool with_uses, ordered_json &json) {
   json["tied_head"] = nullptr;
   json["adaptable"] = nullptr;
   try {
-    const auto model = load_model(file.path(), {.repack = false});
+    const auto model = load_model(file.path(), WeightOptions::as_stored());
     json["supported"] = true;
     json["hyper_parameters"] = hparams_json(model->hparams());
     json["tied_head"] = model->info.tied_head;

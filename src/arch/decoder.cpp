@@ -13,12 +13,8 @@ TensorTable make_tensor_table(const Family &family, const HParams &hparams,
   return table;
 }
 
-bool tie_head(DecoderWeights &weights) {
-  if (weights.output) return false;
-  // The name stays output.weight: another use for adapters.
-  weights.output.tensor = weights.token_embd.tensor;
-  weights.output.rotation = weights.token_embd.rotation;
-  return true;
+bool has_tied_head(const DecoderWeights &weights) {
+  return weights.output.tensor == weights.token_embd.tensor;
 }
 
 ggml_tensor *build_decoder(Graph &g, const Family &family, const DecoderWeights &weights) {

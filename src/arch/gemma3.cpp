@@ -48,7 +48,7 @@ HParams hparams(const GgufFile &file) {
 void tensors(const HParams &hp, DecoderWeights &w, TensorTable &t) {
   t.table(w.token_embd, "token_embd.weight", hp.n_embd, hp.n_vocab);
   t.vector(w.output_norm, "output_norm.weight", hp.n_embd);
-  t.head(w.output, hp.n_embd, hp.n_vocab);
+  t.head(w.output, w.token_embd, hp.n_embd, hp.n_vocab);
   for (uint32_t il = 0; il < hp.n_layer; ++il) {
     const std::string blk = fmt::format("blk.{}.", il);
     DecoderLayer &layer = w.layers[il];

@@ -51,7 +51,7 @@ HParams hparams(const GgufFile &file) {
 void tensors(const HParams &hp, DecoderWeights &w, TensorTable &t) {
   t.table(w.token_embd, "token_embd.weight", hp.n_embd, hp.n_vocab);
   t.vector(w.output_norm, "output_norm.weight", hp.n_embd);
-  t.head(w.output, hp.n_embd, hp.n_vocab);
+  t.head(w.output, w.token_embd, hp.n_embd, hp.n_vocab);
   t.vector(w.rope_freqs, "rope_freqs.weight", hp.n_rot / 2, /*required=*/false);
   for (uint32_t il = 0; il < hp.n_layer; ++il) {
     const std::string blk = fmt::format("blk.{}.", il);

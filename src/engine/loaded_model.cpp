@@ -43,7 +43,7 @@ std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
   model->store = std::make_unique<const WeightStore>(model->file, table, options, progress);
   if (folding)
     model->rotations = std::make_unique<const RotationStore>(path.string(), *folding, table);
-  model->info.tied_head = tie_head(model->weights);
+  model->info.tied_head = has_tied_head(model->weights);
   model->info.uses = record_uses(*model->family, model->hparams(), model->weights);
   if (folding) settle_folding(*folding, model->info);
   model->tokenizer = Tokenizer::load(*model->file);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/lora_step.h"
+#include "graph/packed_products.h"
 #include "graph/paged_attention.h"
 #include "kv/kv_cache.h"
 #include "model/base_info.h"
@@ -77,6 +78,8 @@ class Graph {
     return rotated_[{x, &rotation}];
   }
 
+  [[nodiscard]] PackedProducts &products() { return products_; }
+
   /// Recording: every (weight, use) pair that a graph reads is appended to `*uses` while it is
   /// built.
   void record_uses(std::vector<AdaptableUse> *uses) { uses_ = uses; }
@@ -99,6 +102,7 @@ class Graph {
   GraphInputs inputs_;
   RowSet rows_ = RowSet::all;
   std::map<std::pair<const ggml_tensor *, const Rotation *>, ggml_tensor *> rotated_;
+  PackedProducts products_;
   std::vector<AdaptableUse> *uses_ = nullptr;
   int32_t n_inputs_ = 0;
 };

@@ -25,16 +25,43 @@ ggml_tensor *joined_rows(Weights weights) {
   return offset == ggml_nbytes(whole) ? whole : nullptr;
 }
 
-ggml_tensor *product(Graph &g, ggml_tensor *tensor, const Weight &rotated_like, ggml_tensor *x) {
+/// The rows of `tensor`, all of one rotation, times x.
+ggml_tensor *ggml_product(Graph &g, ggml_tensor *tensor, const Weight &rotated_like,
+                          ggml_tensor *x) {
   return ggml_mul_mat(g.context(), tensor, input_of(g, rotated_like, x));
+}
+
+/// The longest beginning of `weights` that one of our products can take: packed for the same input.
+Weights packed_together(Weights weights) {
+  const Weight &first = *weights.front();
+  const auto takes_another_input = [&](const Weight *weight) {
+    return weight->packed == nullptr || weight->rotation != first.rotation ||
+           layout_of(weight->packed->format).input != layout_of(first.packed->format).input;
+  };
+  if (first.packed == nullptr) return weights.first(0);
+  const auto end = std::ranges::find_if(weights, takes_another_input);
+  return weights.first(static_cast<size_t>(end - weights.begin()));
+}
+
+ggml_tensor *packed_product(Graph &g, Weights weights, ggml_tensor *x) {
+  std::vector<const PackedWeight *> packed;
+  for (const Weight *weight : weights) packed.push_back(weight->packed);
+  return g.products().multiply(g.context(), packed, input_of(g, *weights.front(), x));
 }
 
 std::vector<BaseProduct> multiply(Graph &g, Weights weights, ggml_tensor *x) {
   if (ggml_tensor *whole = joined_rows(weights))
-    return {{weights, product(g, whole, *weights.front(), x)}};
+    return {{weights, ggml_product(g, whole, *weights.front(), x)}};
   std::vector<BaseProduct> products;
-  for (size_t i = 0; i < weights.size(); ++i)
-    products.push_back({weights.subspan(i, 1), product(g, weights[i]->tensor, *weights[i], x)});
+  while (!weights.empty()) {
+    if (const Weights together = packed_together(weights); !together.empty()) {
+      products.push_back({together, packed_product(g, together, x)});
+    } else {
+      const Weights one = weights.first(1);
+      products.push_back({one, ggml_product(g, one[0]->tensor, *one[0], x)});
+    }
+    weights = weights.subspan(products.back().weights.size());
+  }
   return products;
 }
 
@@ -78,7 +105,11 @@ ggml_tensor *embed(Graph &g, const Weight &table) {
 
 ggml_tensor *linear_experts(Graph &g, const Weight &weight, ggml_tensor *x, ggml_tensor *experts) {
   g.note_use(weight, UseKind::experts);
-  ggml_tensor *y = ggml_mul_mat_id(g.context(), weight.tensor, input_of(g, weight, x), experts);
+  ggml_tensor *input = input_of(g, weight, x);
+  ggml_tensor *y = weight.packed == nullptr
+                       ? ggml_mul_mat_id(g.context(), weight.tensor, input, experts)
+                       : g.products().multiply_experts(g.context(), *weight.packed,
+                                                       weight.tensor->ne[2], input, experts);
   return g.lora() == nullptr ? y : g.lora()->add_experts(g, weight, x, experts, y);
 }
 

@@ -68,8 +68,9 @@ void run_product(Isa isa, const ProductJob &job) {
               .n_out = std::min(n_chunk, job.n_out - row),
               .panel = job.panels + token * n_token_bytes,
               .n_tokens = std::min(k_product_panel, job.n_tokens - token),
-              .y = job.y + token * job.y_stride + row,
-              .y_stride = job.y_stride});
+              .y = job.y + (job.rows == nullptr ? token * job.y_stride : 0) + row,
+              .y_stride = job.y_stride,
+              .rows = job.rows == nullptr ? nullptr : job.rows + token});
     }
   }
 }

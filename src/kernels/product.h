@@ -20,6 +20,7 @@ struct ProductJob {
   int64_t n_tokens = 0;
   float *y = nullptr;  ///< [n_tokens][n_out], rows y_stride apart
   int64_t y_stride = 0;
+  const int32_t *rows = nullptr;  ///< [n_tokens]: which row of y is each token's; null: in order
 };
 
 /// Runs a job by the named instruction set, which has_product(). A number of the result has the

@@ -19,6 +19,7 @@ struct PanelJob {
   int64_t n_tokens = 0;  ///< of the panel, at most k_product_panel
   float *y = nullptr;    ///< [n_tokens][n_out], rows y_stride apart
   int64_t y_stride = 0;
+  const int32_t *rows = nullptr;  ///< [n_tokens]: which row of y is each token's; null: in order
 };
 
 /// An instruction set's kernels, by the format of the weight; null where it has none.

@@ -38,7 +38,7 @@ class ProductLoops {
     int64_t n_rows;  // that exist, at least 1
     int64_t first_token;
     int64_t n_tokens;
-    float *y;
+    float *y;  // of the tile's first row, in row 0
   };
 
   template <int64_t n_together, class Run>
@@ -49,8 +49,7 @@ class ProductLoops {
         const int64_t n_tokens = job.n_tokens - token;
         run(Part{job.tiles + row / k_product_tile * job.tile_stride,
                  n_rows < k_product_tile ? n_rows : k_product_tile, token,
-                 n_tokens < n_together ? n_tokens : n_together,
-                 job.y + token * job.y_stride + row});
+                 n_tokens < n_together ? n_tokens : n_together, job.y + row});
       }
     }
   }
@@ -79,7 +78,9 @@ class ProductLoops {
       const int64_t n_rows = part.n_rows - first_row;
       if (n_rows <= 0) return;
       for (int t = 0; t < n; ++t) {
-        V::store(part.y + t * job.y_stride + first_row, sums[h][t],
+        const int64_t token = part.first_token + t;
+        const int64_t row = job.rows == nullptr ? token : job.rows[token];
+        V::store(part.y + row * job.y_stride + first_row, sums[h][t],
                  n_rows < V::k_rows ? n_rows : V::k_rows);
       }
     }

@@ -8,13 +8,6 @@
 namespace patchbay {
 namespace {
 
-/// Types whose repacked product was measured at least 1.1 times as fast as the plain one (2048 x
-/// 2048, two threads, one to 128 tokens); Q2_K can be repacked too but gains nothing.
-bool gains(ggml_type type) {
-  return type == GGML_TYPE_Q4_0 || type == GGML_TYPE_Q4_K || type == GGML_TYPE_IQ4_NL ||
-         type == GGML_TYPE_MXFP4;
-}
-
 /// Asks the device, on a product with shapes like the real one. Writing a tensor that ggml cannot
 /// repack into such a buffer is a crash, so its word is needed before the buffer is chosen.
 bool device_repacks(TensorRole role, const ggml_tensor &tensor) {
@@ -54,9 +47,8 @@ ggml_backend_buffer_type_t repack_buffer_type() {
   return found;
 }
 
-bool repack_pays(TensorRole role, const ggml_tensor &tensor) {
-  if (role != TensorRole::linear && role != TensorRole::experts) return false;
-  return gains(tensor.type) && repack_buffer_type() != nullptr && device_repacks(role, tensor);
+bool can_interleave(TensorRole role, const ggml_tensor &tensor) {
+  return repack_buffer_type() != nullptr && device_repacks(role, tensor);
 }
 
 }  // namespace patchbay

@@ -10,8 +10,8 @@ namespace patchbay {
 /// on a CPU without one.
 [[nodiscard]] ggml_backend_buffer_type_t repack_buffer_type();
 
-/// Whether `tensor` (no data yet) can live in repack_buffer_type() and gains by it. Repacked
-/// weights can be multiplied and nothing else: no look-ups and no reading back.
-[[nodiscard]] bool repack_pays(TensorRole role, const ggml_tensor &tensor);
+/// Whether `tensor` (no data yet), a linear or experts weight, can live in repack_buffer_type().
+/// Interleaved weights can be multiplied and nothing else: no look-ups and no reading back.
+[[nodiscard]] bool can_interleave(TensorRole role, const ggml_tensor &tensor);
 
 }  // namespace patchbay

@@ -50,7 +50,8 @@ RotationStore::RotationStore(const std::string &path, const HadamardFolding &fol
   }
   fill(folding);
   for (const auto &spec : table.specs()) {
-    const bool folded = folding.linears.contains(spec.name) || folding.tables.contains(spec.name);
+    const std::string &stored = spec.is_tied() ? spec.tied_to->name : spec.name;
+    const bool folded = folding.linears.contains(stored) || folding.tables.contains(stored);
     if (folded) spec.weight->rotation = rotation_of(spec.ne[0]);
   }
 }

@@ -25,8 +25,14 @@ struct TensorSpec {
   std::array<int64_t, 3> ne{1, 1, 1};  ///< ggml order
   TensorRole role = TensorRole::linear;
   bool required = true;
-  Weight *weight =
-      nullptr;  ///< receives name and tensor when the model is loaded; outlives the loading
+  Weight *weight = nullptr;  ///< receives what is loaded; outlives the loading
+  /// Whose rows this weight multiplies where the file has none of its own.
+  const Weight *tied_to = nullptr;
+
+  /// After loading.
+  [[nodiscard]] bool is_tied() const {
+    return tied_to != nullptr && weight->tensor == tied_to->tensor;
+  }
 };
 
 /// Every tensor a model may have. The loader reads only this and knows no family; a tensor in the
@@ -47,9 +53,10 @@ class TensorTable {
   void experts(Weight &weight, std::string name, int64_t n_in, int64_t n_out, int64_t n_expert) {
     add({std::move(name), {n_in, n_out, n_expert}, TensorRole::experts, true, &weight});
   }
-  /// output.weight; where the file has none, the model's head is tied to the table.
-  void head(Weight &weight, int64_t n_embd, int64_t n_vocab) {
-    add({"output.weight", {n_embd, n_vocab, 1}, TensorRole::linear, false, &weight});
+  /// output.weight; where the file has none, the model's head multiplies the rows of `table`, which
+  /// is one before it.
+  void head(Weight &weight, const Weight &table, int64_t n_embd, int64_t n_vocab) {
+    add({"output.weight", {n_embd, n_vocab, 1}, TensorRole::linear, false, &weight, &table});
   }
 
   /// Linear weights that read one input: where they can, their rows are kept in one tensor, in this

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "model/packing.h"
 #include "model/repack.h"
 
 namespace patchbay {
@@ -21,11 +22,18 @@ struct Placement {
   std::vector<ggml_tensor *> views;  // one per source, when there are several
 };
 
+/// A weight and the tensor of the file whose rows it multiplies.
+struct Packing {
+  Weight *weight = nullptr;
+  const GgufTensor *source = nullptr;
+};
+
 /// Tensors by the memory they will live in.
 struct Plan {
   std::vector<std::vector<Placement>> mapped;  // per shard
   std::vector<Placement> copied;
-  std::vector<Placement> repacked;
+  std::vector<Placement> interleaved;
+  std::vector<Packing> packed;
 };
 
 [[noreturn]] void refuse(const GgufFile &file, std::string item, std::string problem,
@@ -36,6 +44,13 @@ struct Plan {
                    .wanted = std::move(wanted),
                    .found = std::move(found),
                    .hint = std::move(hint)});
+}
+
+[[noreturn]] void refuse_memory(const GgufFile &file, size_t n_bytes) {
+  throw LoadError(
+      {.path = file.path(),
+       .problem = fmt::format("needs {} bytes for weights, more memory than there is", n_bytes),
+       .code = ErrorCode::out_of_memory});
 }
 
 void check_shape(const GgufFile &file, const TensorSpec &spec, const GgufTensor &tensor) {
@@ -84,10 +99,12 @@ bool is_aligned(const GgufTensor &tensor, size_t alignment) {
   return reinterpret_cast<uintptr_t>(tensor.data.data()) % alignment == 0;
 }
 
-/// A weight that the file has.
+/// A weight and the tensor of the file that has its numbers, possibly that of the weight it is tied
+/// to.
 struct Found {
   const TensorSpec *spec = nullptr;
   const GgufTensor *source = nullptr;
+  bool is_tied = false;
 };
 
 using FoundWeights = std::unordered_map<const Weight *, Found>;
@@ -96,9 +113,12 @@ using FoundWeights = std::unordered_map<const Weight *, Found>;
 FoundWeights find_weights(const GgufFile &file, const TensorTable &table) {
   FoundWeights weights;
   for (const auto &spec : table.specs()) {
-    spec.weight->name = spec.name;
-    spec.weight->tensor = nullptr;
+    *spec.weight = {.name = spec.name};
     const GgufTensor *source = file.find_tensor(spec.name);
+    if (source == nullptr && spec.tied_to != nullptr) {
+      weights.emplace(spec.weight, Found{&spec, weights.at(spec.tied_to).source, true});
+      continue;
+    }
     if (source == nullptr) {
       if (spec.required) refuse(file, spec.name, "is missing", "", "");
       continue;
@@ -130,12 +150,11 @@ bool keeps_groups_whole(const std::vector<const Weight *> &weights, const FoundW
   });
 }
 
-bool would_be_repacked(const Weight *weight, const FoundWeights &found) {
-  const GgufTensor &source = *found.at(weight).source;
+WeightLayout layout_of_found(const Found &found, const LayoutOptions &options) {
   ggml_tensor tensor{};
-  tensor.type = source.type;
-  std::ranges::copy(source.ne, tensor.ne);
-  return repack_pays(TensorRole::linear, tensor);
+  tensor.type = found.source->type;
+  std::ranges::copy(found.source->ne, tensor.ne);
+  return choose_layout(found.spec->role, tensor, options);
 }
 
 /// One tensor for all rows of `weights`, each of which becomes a view.
@@ -152,7 +171,7 @@ Placement join(const std::vector<const Weight *> &weights, const FoundWeights &f
   ggml_set_name(placement.tensor, fmt::format("{}+{}", first.name, weights.size() - 1).c_str());
   size_t offset = 0;
   for (const Weight *weight : weights) {
-    const auto &[spec, source] = found.at(weight);
+    const auto &[spec, source, is_tied] = found.at(weight);
     ggml_tensor *view = ggml_view_2d(context, placement.tensor, source->ne[0], source->ne[1],
                                      placement.tensor->nb[1], offset);
     ggml_set_name(view, source->name.c_str());
@@ -163,19 +182,44 @@ Placement join(const std::vector<const Weight *> &weights, const FoundWeights &f
   return placement;
 }
 
-/// Takes the weights that are joined out of `found`.
+/// Takes the weights that are joined out of `found`. Packed ones need no common tensor: one product
+/// reads the tiles of several.
 void plan_joins(const TensorTable &table, const WeightOptions &options, ggml_context *context,
                 FoundWeights &found, Plan &plan) {
   for (const auto &weights : table.joins()) {
     if (!can_join(weights, found)) continue;
-    const bool repacks = options.repack && std::ranges::any_of(weights, [&](const Weight *weight) {
-                           return would_be_repacked(weight, found);
-                         });
-    // Better apart and repacked than together and not.
-    if (repacks && !keeps_groups_whole(weights, found)) continue;
+    const auto all = [&](WeightLayout layout) {
+      return std::ranges::all_of(weights, [&](const Weight *weight) {
+        return layout_of_found(found.at(weight), options.layout) == layout;
+      });
+    };
+    // Better apart and interleaved than together and not.
+    const bool interleaved = all(WeightLayout::interleaved) && keeps_groups_whole(weights, found);
+    if (!interleaved && !all(WeightLayout::as_stored)) continue;
     Placement placement = join(weights, found, context);
-    (repacks ? plan.repacked : plan.copied).push_back(std::move(placement));
+    (interleaved ? plan.interleaved : plan.copied).push_back(std::move(placement));
     for (const Weight *weight : weights) found.erase(weight);
+  }
+}
+
+void plan_weight(const Found &found, const WeightOptions &options, ggml_context *context,
+                 Plan &plan) {
+  static const size_t alignment = ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type());
+  const auto &[spec, source, is_tied] = found;
+  const WeightLayout layout = layout_of_found(found, options.layout);
+  if (layout == WeightLayout::packed) plan.packed.push_back({spec->weight, source});
+  if (is_tied) {
+    spec->weight->tensor = spec->tied_to->tensor;
+    return;
+  }
+  spec->weight->tensor = new_tensor(context, *source);
+  Placement placement{.sources = {source}, .tensor = spec->weight->tensor};
+  if (layout == WeightLayout::interleaved) {
+    plan.interleaved.push_back(std::move(placement));
+  } else if (layout == WeightLayout::as_stored && is_aligned(*source, alignment)) {
+    plan.mapped[source->i_shard].push_back(std::move(placement));
+  } else if (layout == WeightLayout::as_stored) {
+    plan.copied.push_back(std::move(placement));
   }
 }
 
@@ -183,21 +227,11 @@ Plan make_plan(const GgufFile &file, const TensorTable &table, const WeightOptio
                ggml_context *context) {
   Plan plan;
   plan.mapped.resize(file.shards().size());
-  const size_t alignment = ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type());
   FoundWeights found = find_weights(file, table);
   if (options.join) plan_joins(table, options, context, found, plan);
   for (const auto &spec : table.specs()) {
-    if (!found.contains(spec.weight)) continue;
-    const GgufTensor *source = found.at(spec.weight).source;
-    spec.weight->tensor = new_tensor(context, *source);
-    Placement placement{.sources = {source}, .tensor = spec.weight->tensor};
-    if (options.repack && repack_pays(spec.role, *spec.weight->tensor)) {
-      plan.repacked.push_back(std::move(placement));
-    } else if (is_aligned(*source, alignment)) {
-      plan.mapped[source->i_shard].push_back(std::move(placement));
-    } else {
-      plan.copied.push_back(std::move(placement));
-    }
+    if (const auto one = found.find(spec.weight); one != found.end())
+      plan_weight(one->second, options, context, plan);
   }
   return plan;
 }
@@ -254,12 +288,7 @@ ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_t
     n_bytes += GGML_PAD(ggml_backend_buft_get_alloc_size(type, tensor), alignment);
   }
   ggml_backend_buffer_ptr buffer(ggml_backend_buft_alloc_buffer(type, n_bytes));
-  if (!buffer) {
-    throw LoadError(
-        {.path = file.path(),
-         .problem = fmt::format("needs {} bytes for weights, more memory than there is", n_bytes),
-         .code = ErrorCode::out_of_memory});
-  }
+  if (!buffer) refuse_memory(file, n_bytes);
   ggml_backend_buffer_set_usage(buffer.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
   ggml_tallocr allocator = ggml_tallocr_new(buffer.get());
   for (const auto &placement : placements) {
@@ -272,6 +301,53 @@ ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_t
     }
   }
   return buffer;
+}
+
+size_t packed_bytes(const Packing &packing) {
+  const auto &ne = packing.source->ne;
+  const int64_t n_tiles = n_product_tiles(ne[1]) * ne[2];
+  return static_cast<size_t>(n_tiles * tile_bytes(*weight_format(packing.source->type), ne[0]));
+}
+
+HugeMemory allocate_tiles(const GgufFile &file, const std::vector<Packing> &packings) {
+  size_t n_bytes = 0;
+  for (const auto &packing : packings) n_bytes += packed_bytes(packing);
+  try {
+    return HugeMemory(n_bytes);
+  } catch (const std::bad_alloc &) {
+    refuse_memory(file, n_bytes);
+  }
+}
+
+/// Gives every weight of `packings` its tiles, one after the other from the start of `tiles` on.
+void pack(const GgufFile &file, const std::vector<Packing> &packings, uint8_t *tiles,
+          std::deque<PackedWeight> &packed, const std::function<void(size_t)> &done) {
+  std::vector<PackTask> tasks;
+  for (const auto &packing : packings) {
+    const GgufTensor &source = *packing.source;
+    const auto &ne = source.ne;
+    const WeightFormat format = *weight_format(source.type);
+    packing.weight->packed = &packed.emplace_back(
+        PackedWeight{.format = format, .n_in = ne[0], .n_out = ne[1], .tiles = tiles});
+    tasks.push_back({.job = {.format = format,
+                             .rows = source.data.data(),
+                             .row_bytes = ggml_row_size(source.type, ne[0]),
+                             .n_in = ne[0],
+                             .n_out = ne[1]},
+                     .n_expert = ne[2],
+                     .tiles = tiles});
+    tiles += packed_bytes(packing);
+  }
+  pack_weights(
+      tasks, {.release =
+                  [&](std::span<const std::byte> rows) {
+                    for (const auto &shard : file.shards()) {
+                      const auto bytes = shard.bytes();
+                      if (rows.data() >= bytes.data() && rows.data() < bytes.data() + bytes.size())
+                        shard.release_pages(rows);
+                    }
+                  },
+              .done = done});
 }
 
 }  // namespace
@@ -291,7 +367,8 @@ WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable
     buffers_.push_back(map_shard(file_->shards()[i], plan.mapped[i]));
     mapped_bytes_ += count_bytes(plan.mapped[i]);
   }
-  const size_t all_bytes = count_bytes(plan.copied) + count_bytes(plan.repacked);
+  size_t all_bytes = count_bytes(plan.copied) + count_bytes(plan.interleaved);
+  for (const auto &packing : plan.packed) all_bytes += packing.source->data.size();
   const auto done = [&](size_t n_bytes) {
     copied_bytes_ += n_bytes;
     if (progress) progress(copied_bytes_, all_bytes);
@@ -299,10 +376,14 @@ WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable
   if (!plan.copied.empty()) {
     buffers_.push_back(copy_tensors(*file_, ggml_backend_cpu_buffer_type(), plan.copied, done));
   }
-  if (!plan.repacked.empty()) {
-    buffers_.push_back(copy_tensors(*file_, repack_buffer_type(), plan.repacked, done));
+  if (!plan.interleaved.empty()) {
+    buffers_.push_back(copy_tensors(*file_, repack_buffer_type(), plan.interleaved, done));
   }
-  for (const auto &placement : plan.repacked) n_repacked_ += placement.sources.size();
+  for (const auto &placement : plan.interleaved) n_interleaved_ += placement.sources.size();
+  if (!plan.packed.empty()) {
+    tiles_ = allocate_tiles(*file_, plan.packed);
+    pack(*file_, plan.packed, tiles_.data(), packed_, done);
+  }
 }
 
 }  // namespace patchbay

@@ -3,25 +3,34 @@
 #include <ggml-cpp.h>
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
 
+#include "base/huge_memory.h"
+
 #include "gguf/gguf_file.h"
 #include "model/tensor_table.h"
+#include "model/weight_layout.h"
 
 namespace patchbay {
 
 struct WeightOptions {
-  bool repack = true;  ///< use ggml's interleaved CPU layouts for the types where they pay
-  bool join = true;    ///< keep rows that TensorTable::join() names in one tensor, a copy
+  LayoutOptions layout;
+  bool join = true;  ///< keep rows that TensorTable::join() names in one tensor, a copy
+
+  /// Everything stays as it is in the file.
+  [[nodiscard]] static WeightOptions as_stored() {
+    return {.layout = {.interleave = false, .pack = false}, .join = false};
+  }
 };
 
 /// Called while loading with the bytes done and the bytes in all; from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t all_bytes)>;
 
-/// Owns the tensors of a model and the memory they live in: the mapped file itself for most, a
-/// private copy for tensors that are repacked, joined with others or that lie misaligned in the
+/// Owns the tensors of a model and the memory they live in: the mapped file itself, or a private
+/// copy for those that are packed, interleaved, joined with others or that lie misaligned in the
 /// file. Of what is copied the file's pages are given back.
 class WeightStore {
  public:
@@ -32,7 +41,9 @@ class WeightStore {
 
   [[nodiscard]] size_t mapped_bytes() const { return mapped_bytes_; }
   [[nodiscard]] size_t copied_bytes() const { return copied_bytes_; }
-  [[nodiscard]] size_t n_repacked() const { return n_repacked_; }
+  /// Weights by their layout.
+  [[nodiscard]] size_t n_interleaved() const { return n_interleaved_; }
+  [[nodiscard]] size_t n_packed() const { return packed_.size(); }
 
  private:
   std::shared_ptr<const GgufFile> file_;
@@ -40,7 +51,9 @@ class WeightStore {
   std::vector<ggml_backend_buffer_ptr> buffers_;
   size_t mapped_bytes_ = 0;
   size_t copied_bytes_ = 0;
-  size_t n_repacked_ = 0;
+  size_t n_interleaved_ = 0;
+  HugeMemory tiles_;
+  std::deque<PackedWeight> packed_;  // weights point at them
 };
 
 }  // namespace patchbay

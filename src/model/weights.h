@@ -5,18 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "model/packed_weight.h"
 #include "model/rotation.h"
 
 namespace patchbay {
 
 /// One weight of a model. `name` is its identity for adapters, also where another tensor holds the
 /// numbers (a tied head is named output.weight). The tensor is a view: the WeightStore owns it. No
-/// tensor: the model does not have this weight. A rotation: the rows are stored Hadamard-folded,
-/// and only the seam in graph/ may read them.
+/// tensor: the model does not have this weight. Packed: products read that, and unless it is looked
+/// up too the tensor is a type and a shape without data. A rotation: the rows are stored
+/// Hadamard-folded, and only the seam in graph/ may read them.
 struct Weight {
   std::string name;
   ggml_tensor *tensor = nullptr;
-  const Rotation *rotation = nullptr;  ///< a view: the RotationStore owns it
+  const PackedWeight *packed = nullptr;  ///< a view: the WeightStore owns it
+  const Rotation *rotation = nullptr;    ///< a view: the RotationStore owns it
 
   explicit operator bool() const { return tensor != nullptr; }
 };

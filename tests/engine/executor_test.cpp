@@ -230,9 +230,9 @@ TEST(Executor, RepackedWeightsGiveThePlainResultWithAndWithoutAdapters) {
   const TempDir dir;
   for (TinyModel tiny : {tiny_llama(), tiny_mixtral()}) {
     tiny.type = GGML_TYPE_Q4_0;
-    const auto plain = load_tiny(tiny, dir, {.repack = false});
-    const auto packed = load_tiny(tiny, dir, {.repack = true});
-    if (packed->store->n_repacked() == 0)
+    const auto plain = load_tiny(tiny, dir, WeightOptions::as_stored());
+    const auto packed = load_tiny(tiny, dir, {.layout = {.pack = false}});
+    if (packed->store->n_interleaved() == 0)
       GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
     const auto adapter = make_random_adapter(plain->info.uses, 4, 0.3F, 5);
     for (const AdapterSet &set : {AdapterSet{}, AdapterSet{{0, 1.0F}}}) {

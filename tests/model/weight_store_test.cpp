@@ -159,19 +159,21 @@ TEST_F(JoinedRows, StayMappedWhenNotAskedFor) {
 }
 
 TEST_F(JoinedRows, OfOtherTypesStayApart) {
-  const auto store = load({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F32}, {8, 8, 8});
+  const auto store = load({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F32}, {8, 8, 8},
+                          {.layout = {.pack = false}});
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(tensor(i).view_src, nullptr);
   EXPECT_EQ(store->copied_bytes(), 0U);
 }
 
 TEST_F(JoinedRows, AreRepackedTogetherOnlyWhereNoGroupOfRowsIsCut) {
+  const WeightOptions only_interleaved{.layout = {.pack = false}};
   constexpr std::array k_all_q4_0{GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_0};
-  const auto whole = load(k_all_q4_0, {8, 16, 24});
-  if (whole->n_repacked() == 0) GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
-  EXPECT_EQ(whole->n_repacked(), 3U);
+  const auto whole = load(k_all_q4_0, {8, 16, 24}, only_interleaved);
+  if (whole->n_interleaved() == 0) GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
+  EXPECT_EQ(whole->n_interleaved(), 3U);
   EXPECT_NE(tensor(2).view_src, nullptr);
-  const auto cut = load(k_all_q4_0, {8, 12, 24});
-  EXPECT_EQ(cut->n_repacked(), 2U);
+  const auto cut = load(k_all_q4_0, {8, 12, 24}, only_interleaved);
+  EXPECT_EQ(cut->n_interleaved(), 2U);
   EXPECT_EQ(tensor(2).view_src, nullptr);
 }
 

@@ -1,0 +1,94 @@
+#include "graph/packed_products.h"
+
+#include <algorithm>
+#include <array>
+
+namespace patchbay {
+namespace {
+
+/// Tiles that a thread takes at least: below this much of a weight, taking costs more than waiting.
+constexpr int64_t k_min_bytes = 16 << 10;
+
+int64_t least_tiles(const PackedWeight &weight) {
+  return std::max<int64_t>(1, k_min_bytes / tile_bytes(weight.format, weight.n_in));
+}
+
+/// ggml takes data of operations as it is, without const.
+void *data_of(InputForm form) {
+  static std::array<InputForm, 7> forms{
+      InputForm::q8_0_bias8, InputForm::q8_0_bias16, InputForm::q8_0_bias128, InputForm::q8_1,
+      InputForm::q8_k,       InputForm::f16,         InputForm::bf16};
+  return std::ranges::find(forms, form);
+}
+
+ggml_tensor *new_panels(ggml_context *context, std::span<ggml_tensor *> sources, InputForm form,
+                        int64_t n_in, int64_t n_tokens, ggml_custom_op_t op) {
+  return ggml_custom_4d(context, GGML_TYPE_I8, panel_token_bytes(form, n_in), n_tokens, 1, 1,
+                        sources.data(), static_cast<int>(sources.size()), op, GGML_N_TASKS_MAX,
+                        data_of(form));
+}
+
+}  // namespace
+
+ggml_tensor *PackedProducts::panels_of(ggml_context *context, ggml_tensor *x, InputForm form) {
+  ggml_tensor *&panels = panels_[{x, form}];
+  if (panels != nullptr) return panels;
+  std::array sources{x};
+  panels = new_panels(context, sources, form, x->ne[0], x->ne[1], round_input);
+  return panels;
+}
+
+ggml_tensor *PackedProducts::multiply(ggml_context *context,
+                                      std::span<const PackedWeight *const> weights,
+                                      ggml_tensor *x) {
+  std::vector<PackedProduct::Part> parts;
+  int64_t n_out = 0;
+  int64_t n_tiles = 0;
+  for (const PackedWeight *weight : weights) {
+    parts.push_back({weight, n_out});
+    n_out += weight->n_out;
+    n_tiles += weight->n_tiles();
+  }
+  const PackedWeight &first = *weights.front();
+  PackedProduct &product = products_.emplace_back(std::move(parts), n_tiles, least_tiles(first));
+  std::array sources{panels_of(context, x, layout_of(first.format).input)};
+  return ggml_custom_4d(context, GGML_TYPE_F32, n_out, x->ne[1], 1, 1, sources.data(),
+                        static_cast<int>(sources.size()), multiply_packed, GGML_N_TASKS_MAX,
+                        &product);
+}
+
+ggml_tensor *PackedProducts::order_of(ggml_context *context, ggml_tensor *experts,
+                                      int64_t n_expert) {
+  ggml_tensor *&order = orders_[experts];
+  if (order != nullptr) return order;
+  std::array sources{experts};
+  order = ggml_custom_4d(context, GGML_TYPE_I32, n_expert + 1 + ggml_nelements(experts), 1, 1, 1,
+                         sources.data(), static_cast<int>(sources.size()), sort_by_expert,
+                         /*n_tasks=*/1, nullptr);
+  return order;
+}
+
+ggml_tensor *PackedProducts::panels_of_experts(ggml_context *context, ggml_tensor *x,
+                                               ggml_tensor *order, InputForm form) {
+  ggml_tensor *&panels = panels_[{x, form}];
+  if (panels != nullptr) return panels;
+  const int64_t n_pairs = ggml_nelements(order->src[0]);
+  std::array sources{x, order};
+  panels = new_panels(context, sources, form, x->ne[0], n_pairs, round_input_of_experts);
+  return panels;
+}
+
+ggml_tensor *PackedProducts::multiply_experts(ggml_context *context, const PackedWeight &weight,
+                                              int64_t n_expert, ggml_tensor *x,
+                                              ggml_tensor *experts) {
+  ggml_tensor *order = order_of(context, experts, n_expert);
+  const InputForm form = layout_of(weight.format).input;
+  PackedProduct &product = products_.emplace_back(std::vector<PackedProduct::Part>{{&weight, 0}},
+                                                  weight.n_tiles() * n_expert, least_tiles(weight));
+  std::array sources{panels_of_experts(context, x, order, form), order};
+  return ggml_custom_4d(context, GGML_TYPE_F32, weight.n_out, experts->ne[0], experts->ne[1], 1,
+                        sources.data(), static_cast<int>(sources.size()), multiply_packed_experts,
+                        GGML_N_TASKS_MAX, &product);
+}
+
+}  // namespace patchbay
