@@ -137,12 +137,11 @@ void put_scales_and_mins(const uint8_t *source, int64_t row, uint8_t *head) {
   const uint8_t *packed = source + 4;
   for (size_t j = 0; j < 8; ++j) {
     // Six bits each in twelve bytes: those of the last four are in two parts.
-    const uint8_t scale = j < 4 ? packed[j] & 63U
-                                : (packed[j + 4] & 15U) | static_cast<uint32_t>(packed[j - 4] >> 6U)
-                                                              << 4U;
-    const uint8_t factor = j < 4 ? packed[j + 4] & 63U
-                                 : static_cast<uint32_t>(packed[j + 4] >> 4U) |
-                                       static_cast<uint32_t>(packed[j] >> 6U) << 4U;
+    const uint32_t low = packed[j + (j < 4 ? 0 : 4)];
+    const uint32_t high = packed[j + (j < 4 ? 4 : 0)];
+    const auto scale = static_cast<uint8_t>(
+        j < 4 ? low & 63U : (low & 15U) | static_cast<uint32_t>(packed[j - 4]) >> 6U << 4U);
+    const auto factor = static_cast<uint8_t>(j < 4 ? high & 63U : low >> 4U | high >> 6U << 4U);
     put(head + 64 + 32 * j, row, &scale, 1);
     put(head + 80 + 32 * j, row, &factor, 1);
   }
