@@ -43,7 +43,7 @@ TEST(PackedAdapter, HasBInTilesOfItsOwnTypeAndRankWithZerosAtTheEnd) {
 TEST(PackedAdapter, HasAInFrontOfBAndALookUpTableWhereTheAdapterHasIt) {
   const auto adapter = make_random_adapter(k_uses, 3, 1, 1);
   const PackedAdapter packed(adapter);
-  for (size_t i : {0, 1}) {
+  for (const size_t i : {size_t{0}, size_t{1}}) {
     const PackedPair &pair = packed.pairs()[i];
     const auto &a = adapter->pairs[i].a.data;
     EXPECT_EQ(std::memcmp(pair.a_rows(0, 0), a.data(), a.size()), 0);
