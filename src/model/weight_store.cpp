@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/product.h"
 #include "model/packing.h"
 #include "model/repack.h"
 
@@ -351,6 +352,25 @@ void pack(const GgufFile &file, const std::vector<Packing> &packings, uint8_t *t
 }
 
 }  // namespace
+
+std::vector<PlannedWeight> plan_weights(const GgufFile &file, const TensorTable &table,
+                                        const WeightOptions &options) {
+  refuse_unknown(file, table);
+  const FoundWeights found = find_weights(file, table);
+  std::vector<PlannedWeight> weights;
+  for (const auto &spec : table.specs()) {
+    const auto one = found.find(spec.weight);
+    if (one == found.end()) continue;
+    const GgufTensor &source = *one->second.source;
+    const WeightLayout layout = layout_of_found(one->second, options.layout);
+    const bool is_packed = layout == WeightLayout::packed;
+    if (one->second.is_tied && !is_packed) continue;
+    PlannedWeight &weight = weights.emplace_back(PlannedWeight{
+        .name = spec.name, .stored_as = source.name, .type = source.type, .layout = layout});
+    if (is_packed) weight.isa = product_isa(options.layout.isa, *weight_format(source.type));
+  }
+  return weights;
+}
 
 WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable &table,
                          const WeightOptions &options, const LoadProgress &progress)

@@ -241,6 +241,20 @@ INSTANTIATE_TEST_SUITE_P(EveryFormat, ProductOf, testing::ValuesIn(k_weight_form
                            return std::string(ggml_type_name(ggml_type_of(each.param)));
                          });
 
+TEST(ProductTest,
+     RunsOnTheBestInstructionSetThatIsWrittenForAFormatAndNeedsNoMoreThanTheProcessorHas) {
+  for (const WeightFormat format : k_weight_formats) {
+    EXPECT_EQ(product_isa(Isa::plain, format), std::nullopt);
+    for (const Isa isa : available_isas()) {
+      const auto found = product_isa(isa, format);
+      EXPECT_EQ(found.has_value(), has_product(isa, format));
+      if (!found) continue;
+      EXPECT_LE(*found, isa) << to_string(isa);
+      EXPECT_EQ(product_isa(*found, format), found) << to_string(isa);
+    }
+  }
+}
+
 TEST(ProductTest, PackedRowsTakeHardlyMoreThanThoseOfTheFile) {
   for (const WeightFormat format : k_weight_formats) {
     const auto file_bytes = static_cast<double>(16 * ggml_row_size(ggml_type_of(format), 1024));

@@ -299,6 +299,28 @@ TEST_F(PackedWeights, StayMappedWhenNotAskedFor) {
   }
 }
 
+TEST_F(PackedWeights, ArePlannedAsTheyAreThenLoaded) {
+  for (const bool pack : {true, false}) {
+    const LayoutOptions options{.interleave = false, .pack = pack, .isa = k_isa};
+    const auto store = load(options);
+    const auto file = GgufFile::open(dir_.path() / "model.gguf");
+    const std::vector weights{embd_, head_, linear_.weight, experts_, norm_};
+    const auto planned = plan_weights(file, table_, {.layout = options});
+    for (const auto &plan : planned) {
+      const auto weight = std::ranges::find(weights, plan.name, &Weight::name);
+      ASSERT_NE(weight, weights.end()) << plan.name;
+      EXPECT_EQ(plan.stored_as, weight->tensor->name);
+      EXPECT_EQ(plan.type, weight->tensor->type);
+      EXPECT_EQ(plan.layout == WeightLayout::packed, weight->packed != nullptr) << plan.name;
+      EXPECT_EQ(plan.isa.has_value(), weight->packed != nullptr) << plan.name;
+    }
+    // A tied head that is not packed is its table.
+    EXPECT_EQ(planned.size(), pack ? 5U : 4U);
+    EXPECT_EQ(std::ranges::count(planned, WeightLayout::packed, &PlannedWeight::layout),
+              static_cast<ptrdiff_t>(store->n_packed()));
+  }
+}
+
 /// Lets the address space grow by so much at most while it lives.
 class AddressSpaceLimit {
  public:
