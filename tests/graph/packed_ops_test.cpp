@@ -39,7 +39,7 @@ void fill(ggml_tensor *tensor, const auto &numbers) {
 
 class PackedOps : public testing::Test {
  protected:
-  PackedOps() { ggml_cpu_init(); }  // fills the tables that rounding reads
+  PackedOps() { (void)ggml_backend_cpu_reg(); }  // fills the tables that rounding reads
 
   ggml_tensor *input(int64_t n_in, int64_t n_used, int64_t n_rows) {
     ggml_tensor *x = ggml_new_tensor_3d(context(), GGML_TYPE_F32, n_in, n_used, n_rows);
