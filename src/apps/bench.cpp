@@ -117,8 +117,8 @@ class Bench {
       rounds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     }
     // Not all streams enter in the same step, so the first rounds and the last hold fewer of them.
-    constexpr size_t k_edge = 3;
-    const size_t n_edge = rounds.size() > 4 * k_edge ? k_edge : 0;
+    constexpr ptrdiff_t k_edge = 3;
+    const ptrdiff_t n_edge = std::ssize(rounds) > 4 * k_edge ? k_edge : 0;
     times.step_ms.insert(times.step_ms.end(), rounds.begin() + n_edge, rounds.end() - n_edge);
   }
 
@@ -211,9 +211,13 @@ void print_text(const BenchArguments &arguments, uint32_t n_threads, size_t n_ad
   print_line(arguments, n_adapters == 0 ? "base" : "adapted", report.adapted);
   if (report.base) {
     print_line(arguments, "base", *report.base);
-    fmt::print("adapted / base: prefill {:.3f}, step {:.3f} ({:.3f} to {:.3f})\n",
-               median(report.prefill_ratios), median(report.step_ratios),
-               quantile(report.step_ratios, 0.1), quantile(report.step_ratios, 0.9));
+    const double added_ms = median(report.adapted.step_ms) - median(report.base->step_ms);
+    fmt::print(
+        "adapted / base: prefill {:.3f}, step {:.3f} ({:.3f} to {:.3f}), {:.2f} ms per step more, "
+        "{:.2f} per stream\n",
+        median(report.prefill_ratios), median(report.step_ratios),
+        quantile(report.step_ratios, 0.1), quantile(report.step_ratios, 0.9), added_ms,
+        added_ms / arguments.n_streams);
   }
   fmt::print("{} thread(s), {} adapter(s), {:.1f} MB of adapters, medians of {}\n", n_threads,
              n_adapters, static_cast<double>(adapter_bytes) / 1e6, arguments.n_repeat);

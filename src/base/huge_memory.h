@@ -5,9 +5,10 @@
 
 namespace patchbay {
 
-/// Zeroed memory that begins at a large page and asks for such pages: a product that streams
-/// through weights misses the TLB at every other of the small ones. Where the system has none to
-/// give the pages are small. Physical memory is taken when it is first touched.
+/// Zeroed memory that begins where a large page may, and asks for such pages as far as it fills
+/// them: a product that streams through weights misses the TLB at every other of the small ones.
+/// Where the system has none to give the pages are small. Physical memory is taken when it is first
+/// touched.
 class HugeMemory {
  public:
   HugeMemory() = default;

@@ -141,7 +141,7 @@ Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
   reservation->commit();
   assert(check_invariants(kv_snapshot()).empty());
   const bool wanted = std::ranges::any_of(plan.rows, &StepRow::wants_logits);
-  return wanted ? std::span<const float>(out_) : std::span<const float>{};
+  return wanted ? read_logits() : std::span<const float>{};
 }
 
 GraphSizes Executor::sizes_of(const Prepared &step) const {
@@ -169,11 +169,19 @@ Expected<void> Executor::compute(const Prepared &step) try {
     return fail(ErrorCode::internal,
                 fmt::format("a step failed: {}", ggml_status_to_string(status)));
   }
-  out_.resize(static_cast<size_t>(ggml_nelements(logits_)));
-  ggml_backend_tensor_get(logits_, out_.data(), 0, out_.size() * sizeof(float));
   return {};
 } catch (const LoadError &error) {  // of the adapters' stacks, which are made when first needed
   return fail(error.code(), error.what());
+}
+
+/// Where they lie, when that is memory of ours: a vocabulary per sequence is worth no copy.
+std::span<const float> Executor::read_logits() {
+  const auto n_logits = static_cast<size_t>(ggml_nelements(logits_));
+  if (ggml_backend_buffer_is_host(logits_->buffer))
+    return {static_cast<const float *>(logits_->data), n_logits};
+  out_.resize(n_logits);
+  ggml_backend_tensor_get(logits_, out_.data(), 0, out_.size() * sizeof(float));
+  return out_;
 }
 
 LoraShape Executor::lora_shape(const Routing &routing) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -16,17 +17,28 @@ Expected<void> check_range(const char *name, float value, float low, float high)
               fmt::format("{} must be from {} to {}, found {}", name, low, high, value));
 }
 
-/// Probabilities of candidates sorted by falling logit, at the given temperature.
-std::vector<double> softmax(std::span<const float> logits, double temperature) {
-  std::vector<double> probs;
-  double sum = 0;
-  for (const float logit : logits) {
-    probs.push_back(std::exp((static_cast<double>(logit) - logits.front()) / temperature));
-    sum += probs.back();
+/// Where the largest entry is, of equals the first; 0 when all are NaN or minus infinity. Sixteen
+/// maxima side by side: the compiler makes vectors of them, and this runs over the vocabulary for
+/// every token.
+size_t index_of_largest(std::span<const float> logits) {
+  constexpr size_t k_lanes = 16;
+  std::array<float, k_lanes> best{};
+  best.fill(-std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + k_lanes <= logits.size(); i += k_lanes) {
+    const float *block = logits.data() + i;
+    for (size_t lane = 0; lane < k_lanes; ++lane)
+      best[lane] = block[lane] > best[lane] ? block[lane] : best[lane];
   }
-  for (double &prob : probs) prob /= sum;
-  return probs;
+  for (; i < logits.size(); ++i) best[0] = logits[i] > best[0] ? logits[i] : best[0];
+  const float largest = *std::ranges::max_element(best);
+  const auto found = std::ranges::find(logits, largest);
+  return found == logits.end() ? 0 : static_cast<size_t>(found - logits.begin());
 }
+
+/// Entries further below the best one than this, in units of the temperature, are together less
+/// than the 53 random bits of a draw can tell from nothing.
+constexpr float k_reach = 48;
 
 }  // namespace
 
@@ -88,59 +100,88 @@ bool Sampler::changes_logits() const {
 int32_t Sampler::sample(std::span<const float> logits) {
   // The most common case needs no copy of the vocabulary.
   if (params_.temperature == 0 && !changes_logits()) {
-    const auto best = std::ranges::max_element(logits);
-    if (std::isfinite(*best)) return static_cast<int32_t>(best - logits.begin());
+    const size_t best = index_of_largest(logits);
+    if (std::isfinite(logits[best])) return static_cast<int32_t>(best);
   }
   adjusted_.assign(logits.begin(), logits.end());
-  apply_bias_and_penalties(adjusted_);
+  if (changes_logits()) apply_bias_and_penalties(adjusted_);
   constexpr float k_never = -std::numeric_limits<float>::infinity();
   for (float &logit : adjusted_) {
     if (!std::isfinite(logit)) logit = k_never;
   }
-  const auto best = std::ranges::max_element(adjusted_);
-  const auto best_token = static_cast<int32_t>(best - adjusted_.begin());
-  if (params_.temperature == 0 || *best == k_never) return best_token;
+  const size_t best = index_of_largest(adjusted_);
+  const float most = adjusted_[best];
+  if (params_.temperature == 0 || most == k_never) return static_cast<int32_t>(best);
 
+  // Tails are cut by probabilities at temperature 1.
+  const float least = most - k_reach * std::max(params_.temperature, 1.0F);
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < adjusted_.size(); ++i) {
-    if (adjusted_[i] != k_never) candidates.push_back({static_cast<int32_t>(i), adjusted_[i]});
+    if (adjusted_[i] >= least) candidates.push_back({static_cast<int32_t>(i), adjusted_[i]});
   }
-  return draw(std::move(candidates));
+  return draw(std::move(candidates), most);
 }
 
-int32_t Sampler::draw(std::vector<Candidate> candidates) {
+void Sampler::cut_tail(std::vector<Candidate> &candidates, float most) const {
   // Ties by id, so that the order and with it the draw are the same everywhere.
   const auto better = [](const Candidate &a, const Candidate &b) {
     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
   };
-  size_t n_kept = candidates.size();
-  if (params_.top_k > 0) n_kept = std::min(n_kept, static_cast<size_t>(params_.top_k));
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(n_kept),
-                    candidates.end(), better);
-
-  std::vector<float> logits;
-  for (size_t i = 0; i < n_kept; ++i) logits.push_back(candidates[i].logit);
-  const std::vector<double> probs = softmax(logits, 1);
-  double sum = 0;
-  for (size_t i = 0; i < probs.size(); ++i) {
-    // The best candidate always stays; the nucleus ends with the one that reaches top_p.
-    if (i > 0 &&
-        (sum >= static_cast<double>(params_.top_p) || probs[i] < params_.min_p * probs.front())) {
-      logits.resize(i);
-      break;
-    }
-    sum += probs[i];
+  size_t n_sorted = 0;
+  const auto sort_up_to = [&](size_t n) {
+    n = std::min(n, candidates.size());
+    const auto begin = candidates.begin() + static_cast<ptrdiff_t>(n_sorted);
+    const auto end = candidates.begin() + static_cast<ptrdiff_t>(n);
+    std::nth_element(begin, end, candidates.end(), better);
+    std::sort(begin, end, better);
+    n_sorted = n;
+  };
+  if (const auto top_k = static_cast<size_t>(params_.top_k);
+      top_k > 0 && top_k < candidates.size()) {
+    sort_up_to(top_k);
+    candidates.resize(top_k);
   }
+  if (params_.top_p >= 1 && params_.min_p <= 0) return;
 
+  const auto weight = [most](const Candidate &candidate) {
+    return std::exp(static_cast<double>(candidate.logit) - most);
+  };
+  double all = 0;
+  for (const auto &candidate : candidates) all += weight(candidate);
+  double sum = 0;
+  // The nucleus is mostly a small part of the vocabulary: no more is sorted than is looked at.
+  constexpr size_t k_first_sorted = 64;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i == n_sorted) sort_up_to(std::max(4 * n_sorted, k_first_sorted));
+    // The best candidate always stays, its weight is 1; the nucleus ends with the one that reaches
+    // top_p.
+    const double probability = weight(candidates[i]) / all;
+    if (i > 0 && (sum >= static_cast<double>(params_.top_p) ||
+                  probability < static_cast<double>(params_.min_p) / all)) {
+      candidates.resize(i);
+      return;
+    }
+    sum += probability;
+  }
+}
+
+int32_t Sampler::draw(std::vector<Candidate> candidates, float most) {
+  cut_tail(candidates, most);
+  std::vector<double> weights;
+  double sum = 0;
+  for (const auto &candidate : candidates) {
+    weights.push_back(std::exp((static_cast<double>(candidate.logit) - most) /
+                               static_cast<double>(params_.temperature)));
+    sum += weights.back();
+  }
   // 53 random bits as a fraction, not std::uniform_real_distribution, whose result is up to the
   // library.
-  double left = static_cast<double>(random_() >> 11U) * 0x1.0p-53;
-  const std::vector<double> weights = softmax(logits, params_.temperature);
+  double left = static_cast<double>(random_() >> 11U) * 0x1.0p-53 * sum;
   for (size_t i = 0; i < weights.size(); ++i) {
     left -= weights[i];
     if (left < 0) return candidates[i].token;
   }
-  return candidates[weights.size() - 1].token;
+  return candidates.back().token;
 }
 
 }  // namespace patchbay

@@ -35,7 +35,10 @@ class Sampler {
 
   [[nodiscard]] bool changes_logits() const;
   void apply_bias_and_penalties(std::span<float> logits) const;
-  [[nodiscard]] int32_t draw(std::vector<Candidate> candidates);
+  /// `most` is the largest logit of the candidates.
+  [[nodiscard]] int32_t draw(std::vector<Candidate> candidates, float most);
+  /// Applies top_k, top_p and min_p. What stays is sorted when something was cut.
+  void cut_tail(std::vector<Candidate> &candidates, float most) const;
 
   SamplingParams params_;
   std::mt19937_64 random_;

@@ -22,8 +22,8 @@ struct PackedProduct {
   std::vector<Part> parts;
   WorkQueue tiles;  ///< of all parts one after the other, and of all experts
 
-  PackedProduct(std::vector<Part> parts_, int64_t n_tiles, int64_t n_min)
-      : parts(std::move(parts_)), tiles(n_tiles, n_min) {}
+  PackedProduct(std::vector<Part> weights, int64_t n_tiles, int64_t n_min)
+      : parts(std::move(weights)), tiles(n_tiles, n_min) {}
 };
 
 // ggml_custom_op_t.

@@ -8,7 +8,17 @@ namespace patchbay {
 namespace {
 
 #if defined(__x86_64__)
-/// GCC 12 has no name for it: bit 4 of EAX of leaf 7, subleaf 1 (Intel SDM, CPUID).
+// What not every compiler's __builtin_cpu_supports() has a name for (Intel SDM, CPUID).
+
+bool has_f16c() {
+  constexpr unsigned k_bit = 1U << 29U;
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & k_bit) != 0;
+}
+
 bool has_avx_vnni() {
   constexpr unsigned k_leaf = 7;
   constexpr unsigned k_subleaf = 1;
@@ -27,8 +37,7 @@ std::vector<Isa> available_isas() {
   std::vector<Isa> isas{Isa::plain};
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0 ||
-      __builtin_cpu_supports("f16c") == 0)
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0 || !has_f16c())
     return isas;
   isas.push_back(Isa::avx2);
   if (has_avx_vnni()) isas.push_back(Isa::avx_vnni);

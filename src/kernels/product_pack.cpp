@@ -7,39 +7,31 @@
 namespace patchbay {
 namespace {
 
-using Codes32 = std::array<uint8_t, 32>;
+/// Codes of 32 inputs, four bytes in a word: everything here is done to four at once.
+using Codes32 = std::array<uint32_t, 8>;
+
+constexpr uint32_t k_low_nibbles = 0x0F0F0F0F;
 
 const uint8_t *bytes_of(const std::byte *bytes) { return reinterpret_cast<const uint8_t *>(bytes); }
+
+uint32_t word_at(const uint8_t *bytes) {
+  uint32_t word = 0;
+  std::memcpy(&word, bytes, sizeof word);
+  return word;
+}
 
 /// Lane `row` of a vector of 16 times `size` bytes.
 void put(uint8_t *vector, int64_t row, const void *value, size_t size) {
   std::memcpy(vector + static_cast<size_t>(row) * size, value, size);
 }
 
-/// Two code vectors in one, the second in the high nibbles: n pairs of vectors from codes 4 i and
-/// 4 (i + n) on.
-void put_nibbles(uint8_t *block, int64_t row, const uint8_t *codes, size_t n) {
-  for (size_t i = 0; i < n; ++i) {
-    std::array<uint8_t, 4> bytes{};
-    for (size_t b = 0; b < 4; ++b) {
-      const auto low = codes[4 * i + b] & 15U;
-      const auto high = codes[4 * (i + n) + b] & 15U;
-      bytes[b] = static_cast<uint8_t>(low | high << 4U);
-    }
-    put(block + 64 * i, row, bytes.data(), bytes.size());
-  }
-}
+void put_word(uint8_t *vector, int64_t row, uint32_t word) { put(vector, row, &word, sizeof word); }
 
-/// The bits from bit 4 on of 4 n codes, `width` of each: byte b holds those of codes 4 i + b.
-void put_top_bits(uint8_t *vector, int64_t row, const uint8_t *codes, size_t n, uint32_t width) {
-  std::array<uint8_t, 4> bytes{};
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t b = 0; b < 4; ++b) {
-      const auto top = static_cast<uint32_t>(codes[4 * i + b]) >> 4U;
-      bytes[b] = static_cast<uint8_t>(bytes[b] | top << (width * i));
-    }
-  }
-  put(vector, row, bytes.data(), bytes.size());
+/// Two code vectors in one, the second in the high nibbles: vectors i and i + n of 2 n.
+void put_nibbles(uint8_t *block, int64_t row, const uint32_t *codes, size_t n) {
+  for (size_t i = 0; i < n; ++i)
+    put_word(block + 64 * i, row,
+             (codes[i] & k_low_nibbles) | (codes[i + n] & k_low_nibbles) << 4U);
 }
 
 void put_four_bits(uint8_t *block, int64_t row, const Codes32 &codes) {
@@ -48,35 +40,39 @@ void put_four_bits(uint8_t *block, int64_t row, const Codes32 &codes) {
 
 void put_five_bits(uint8_t *block, int64_t row, const Codes32 &codes) {
   put_nibbles(block, row, codes.data(), 4);
-  put_top_bits(block + 256, row, codes.data(), 8, 1);
+  uint32_t fifth = 0;
+  for (uint32_t i = 0; i < 8; ++i) fifth |= (codes[i] >> 4U & 0x01010101U) << i;
+  put_word(block + 256, row, fifth);
 }
 
 void put_six_bits(uint8_t *block, int64_t row, const Codes32 &codes) {
   for (size_t i = 0; i < 2; ++i) {
-    put_nibbles(block + 192 * i, row, codes.data() + 16 * i, 2);
-    put_top_bits(block + 192 * i + 128, row, codes.data() + 16 * i, 4, 2);
+    const uint32_t *half = codes.data() + 4 * i;
+    put_nibbles(block + 192 * i, row, half, 2);
+    uint32_t top = 0;
+    for (uint32_t j = 0; j < 4; ++j) top |= (half[j] >> 4U & 0x03030303U) << 2 * j;
+    put_word(block + 192 * i + 128, row, top);
   }
-}
-
-void put_bytes(uint8_t *block, int64_t row, const uint8_t *codes) {
-  for (size_t i = 0; i < 8; ++i) put(block + 64 * i, row, codes + 4 * i, 4);
 }
 
 /// Codes whose low nibbles come first, as ggml's blocks of 32 have them.
 Codes32 read_nibbles(const uint8_t *bytes) {
   Codes32 codes{};
-  for (size_t i = 0; i < 16; ++i) {
-    codes[i] = static_cast<uint8_t>(bytes[i] & 15U);
-    codes[i + 16] = static_cast<uint8_t>(bytes[i] >> 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    const uint32_t both = word_at(bytes + 4 * i);
+    codes[i] = both & k_low_nibbles;
+    codes[i + 4] = both >> 4U & k_low_nibbles;
   }
   return codes;
 }
 
 /// Bit i of `bits` is bit 4 of code i.
 void add_fifth_bits(uint32_t bits, Codes32 &codes) {
-  for (size_t i = 0; i < 32; ++i) {
-    const uint32_t bit = (bits >> i) & 1U;
-    codes[i] = static_cast<uint8_t>(codes[i] | bit << 4U);
+  // Four neighbouring bits times this are one bit in each byte.
+  constexpr uint32_t k_spread = 0x00204081;
+  for (uint32_t i = 0; i < 8; ++i) {
+    const uint32_t four = bits >> 4 * i & 15U;
+    codes[i] |= (four * k_spread & 0x01010101U) << 4U;
   }
 }
 
@@ -100,26 +96,22 @@ void put_q4_1(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
   put(head, row, group.blocks, 2);
   put(head + 32, row, group.blocks + 2, 2);
   // The nibbles of four bytes of the file are already those of one vector.
-  for (size_t i = 0; i < 4; ++i) put(block + 64 * i, row, group.blocks + 4 + 4 * i, 4);
+  for (size_t i = 0; i < 4; ++i) put_word(block + 64 * i, row, word_at(group.blocks + 4 + 4 * i));
 }
 
 void put_q5_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
   for (int64_t j = 0; j < group.n_blocks; ++j, block += 320) {
     const uint8_t *source = group.blocks + 22 * j;
-    uint32_t bits = 0;
-    std::memcpy(&bits, source + 2, 4);
     Codes32 codes = read_nibbles(source + 6);
-    add_fifth_bits(bits, codes);
+    add_fifth_bits(word_at(source + 2), codes);
     put(head + 32 * j, row, source, 2);
     put_five_bits(block, row, codes);
   }
 }
 
 void put_q5_1(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, group.blocks + 4, 4);
   Codes32 codes = read_nibbles(group.blocks + 8);
-  add_fifth_bits(bits, codes);
+  add_fifth_bits(word_at(group.blocks + 4), codes);
   put(head, row, group.blocks, 2);
   put(head + 32, row, group.blocks + 2, 2);
   put_five_bits(block, row, codes);
@@ -128,11 +120,10 @@ void put_q5_1(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
 void put_q8_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
   for (int64_t j = 0; j < group.n_blocks; ++j, block += 512) {
     const uint8_t *source = group.blocks + 34 * j;
-    Codes32 codes{};
-    // Products take unsigned codes: w + 128.
-    for (size_t i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(source[2 + i] ^ 0x80U);
     put(head + 32 * j, row, source, 2);
-    put_bytes(block, row, codes.data());
+    // Products take unsigned codes: w + 128.
+    for (size_t i = 0; i < 8; ++i)
+      put_word(block + 64 * i, row, word_at(source + 2 + 4 * i) ^ 0x80808080U);
   }
 }
 
@@ -146,12 +137,11 @@ void put_scales_and_mins(const uint8_t *source, int64_t row, uint8_t *head) {
   const uint8_t *packed = source + 4;
   for (size_t j = 0; j < 8; ++j) {
     // Six bits each in twelve bytes: those of the last four are in two parts.
-    const uint8_t scale = j < 4 ? packed[j] & 63U
-                                : (packed[j + 4] & 15U) | static_cast<uint32_t>(packed[j - 4] >> 6U)
-                                                              << 4U;
-    const uint8_t factor = j < 4 ? packed[j + 4] & 63U
-                                 : static_cast<uint32_t>(packed[j + 4] >> 4U) |
-                                       static_cast<uint32_t>(packed[j] >> 6U) << 4U;
+    const uint32_t low = packed[j + (j < 4 ? 0 : 4)];
+    const uint32_t high = packed[j + (j < 4 ? 4 : 0)];
+    const auto scale = static_cast<uint8_t>(
+        j < 4 ? low & 63U : (low & 15U) | static_cast<uint32_t>(packed[j - 4]) >> 6U << 4U);
+    const auto factor = static_cast<uint8_t>(j < 4 ? high & 63U : low >> 4U | high >> 6U << 4U);
     put(head + 64 + 32 * j, row, &scale, 1);
     put(head + 80 + 32 * j, row, &factor, 1);
   }
@@ -162,8 +152,7 @@ Codes32 read_shared_nibbles(const uint8_t *bytes, size_t j) {
   Codes32 codes{};
   const uint8_t *both = bytes + 32 * (j / 2);
   const uint32_t shift = j % 2 == 0 ? 0 : 4;
-  for (size_t i = 0; i < 32; ++i)
-    codes[i] = static_cast<uint8_t>(static_cast<uint32_t>(both[i]) >> shift & 15U);
+  for (size_t i = 0; i < 8; ++i) codes[i] = word_at(both + 4 * i) >> shift & k_low_nibbles;
   return codes;
 }
 
@@ -178,10 +167,8 @@ void put_q5_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
   const uint8_t *fifth_bits = group.blocks + 16;
   for (size_t j = 0; j < 8; ++j) {
     Codes32 codes = read_shared_nibbles(group.blocks + 48, j);
-    for (size_t i = 0; i < 32; ++i) {
-      const uint32_t bit = static_cast<uint32_t>(fifth_bits[i]) >> j & 1U;
-      codes[i] = static_cast<uint8_t>(codes[i] | bit << 4U);
-    }
+    for (size_t i = 0; i < 8; ++i)
+      codes[i] |= (word_at(fifth_bits + 4 * i) >> j & 0x01010101U) << 4U;
     put_five_bits(block + 320 * j, row, codes);
   }
 }
@@ -196,10 +183,10 @@ void put_q6_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
     const uint8_t *low = group.blocks + 64 * (j / 4) + 32 * (quarter % 2);
     const uint8_t *high = group.blocks + 128 + 32 * (j / 4);
     Codes32 codes{};
-    for (size_t i = 0; i < 32; ++i) {
-      const uint32_t nibble = static_cast<uint32_t>(low[i]) >> (quarter < 2 ? 0U : 4U) & 15U;
-      const uint32_t top = static_cast<uint32_t>(high[i]) >> (2 * quarter) & 3U;
-      codes[i] = static_cast<uint8_t>(nibble | top << 4U);
+    for (size_t i = 0; i < 8; ++i) {
+      const uint32_t nibbles = word_at(low + 4 * i) >> (quarter < 2 ? 0U : 4U) & k_low_nibbles;
+      const uint32_t top = word_at(high + 4 * i) >> 2 * quarter & 0x03030303U;
+      codes[i] = nibbles | top << 4U;
     }
     put_six_bits(block + 384 * j, row, codes);
   }
@@ -272,7 +259,9 @@ void pack_tiles(const PackJob &job, int64_t first, int64_t last, uint8_t *tiles)
   for (int64_t i = first; i < last; ++i, tiles += n_bytes) {
     const int64_t first_row = i * k_product_tile;
     const int64_t n_rows = std::min(k_product_tile, job.n_out - first_row);
-    std::memset(tiles, 0, static_cast<size_t>(n_bytes));
+    // Rows and inputs that only pad; everything else is written.
+    if (n_rows < k_product_tile || job.n_in % k_product_block != 0)
+      std::memset(tiles, 0, static_cast<size_t>(n_bytes));
     if (job.format == WeightFormat::f16) {
       pack_numbers(job, 1, first_row, n_rows, tiles);
     } else if (job.format == WeightFormat::bf16) {

@@ -10,12 +10,17 @@
 namespace patchbay {
 namespace {
 
-/// Tiles begin on cache lines, of which each row of a tile then fills whole ones.
-constexpr std::align_val_t k_alignment{64};
+/// Factors begin on cache lines, of which each row of a tile then fills whole ones.
+size_t padded(size_t n_bytes) { return round_up<size_t>(n_bytes, 64); }
 
 FactorType factor_type(ggml_type type) {
   if (type == GGML_TYPE_F16) return FactorType::f16;
   return type == GGML_TYPE_BF16 ? FactorType::bf16 : FactorType::f32;
+}
+
+/// Of a look-up table single rows are read, wherever they are: it stays in the adapter.
+size_t copied_bytes(const FactorPair &pair) {
+  return pair.kind == UseKind::embed ? 0 : pair.a.data.size();
 }
 
 size_t tiled_bytes(const FactorPair &pair) {
@@ -49,7 +54,7 @@ void write_tiles(const FactorPair &pair, std::byte *tiles) {
 
 const std::byte *PackedPair::a_rows(int64_t i_expert, int64_t rank) const {
   const auto n_before = static_cast<size_t>((i_expert * n_rank() + rank) * pair->a.ne[0]);
-  return pair->a.data.data() + n_before * ggml_type_size(pair->a.type);
+  return a + n_before * ggml_type_size(pair->a.type);
 }
 
 const std::byte *PackedPair::b_tiles(int64_t i_expert, int64_t tile) const {
@@ -57,35 +62,35 @@ const std::byte *PackedPair::b_tiles(int64_t i_expert, int64_t tile) const {
   return b + n_before * ggml_type_size(pair->b.type);
 }
 
-void PackedAdapter::Freer::operator()(std::byte *bytes) const {
-  ::operator delete[](bytes, k_alignment);
-}
-
 PackedAdapter::PackedAdapter(std::shared_ptr<const Adapter> adapter)
     : adapter_(std::move(adapter)) {
-  const auto padded = [](size_t n_bytes) { return GGML_PAD(n_bytes, 64); };
-  for (const auto &pair : adapter_->pairs) size_bytes_ += padded(tiled_bytes(pair));
-  bytes_.reset(static_cast<std::byte *>(
-      ::operator new[](std::max<size_t>(1, size_bytes_), k_alignment, std::nothrow)));
-  if (!bytes_) {
+  size_t n_bytes = 0;
+  for (const auto &pair : adapter_->pairs)
+    n_bytes += padded(copied_bytes(pair)) + padded(tiled_bytes(pair));
+  try {
+    memory_ = HugeMemory(n_bytes);
+  } catch (const std::bad_alloc &) {
     throw LoadError({.path = adapter_->path.empty() ? adapter_->name : adapter_->path,
                      .problem = "needs more memory for its factors than there is",
                      .code = ErrorCode::out_of_memory});
   }
-  std::memset(bytes_.get(), 0, size_bytes_);
-  std::byte *next = bytes_.get();
+  auto *next = reinterpret_cast<std::byte *>(memory_.data());
   for (const auto &pair : adapter_->pairs) {
+    const size_t a_bytes = copied_bytes(pair);
+    std::copy_n(pair.a.data.data(), a_bytes, next);
+    std::byte *const b = next + padded(a_bytes);
     if (ggml_type_size(pair.b.type) == sizeof(float)) {
-      write_tiles<uint32_t>(pair, next);
+      write_tiles<uint32_t>(pair, b);
     } else {
-      write_tiles<uint16_t>(pair, next);
+      write_tiles<uint16_t>(pair, b);
     }
     pairs_.push_back({.pair = &pair,
                       .a_type = factor_type(pair.a.type),
                       .b_type = factor_type(pair.b.type),
-                      .b = next,
+                      .a = a_bytes == 0 ? pair.a.data.data() : next,
+                      .b = b,
                       .n_tiles = ceil_div(pair.b.ne[1], k_lora_tile)});
-    next += padded(tiled_bytes(pair));
+    next = b + padded(tiled_bytes(pair));
   }
 }
 

@@ -59,6 +59,20 @@ TEST(Sampler, TopKTopPAndMinPCutTheTail) {
   EXPECT_EQ(frequencies(params, logits).size(), 1U);
 }
 
+TEST(Sampler, TheNucleusIsFoundInALargeVocabulary) {
+  // A thousand equal ones among entries that hardly count; of equals the first ones stay.
+  std::vector<float> logits(3000, -20);
+  for (size_t i = 0; i < 3000; i += 3) logits[i] = 1;
+  auto params = plain(1);
+  params.top_p = 0.5F;
+  const auto part = frequencies(params, logits);
+  for (const auto &[token, frequency] : part) {
+    EXPECT_EQ(token % 3, 0);
+    EXPECT_LE(token, 1500);
+  }
+  EXPECT_GT(part.size(), 450U);
+}
+
 TEST(Sampler, PenaltiesLowerWhatHasOccurred) {
   auto params = plain(0);
   params.repeat_penalty = 2;

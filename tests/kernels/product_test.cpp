@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <numbers>
+#include <cstring>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -251,6 +253,28 @@ TEST(ProductTest,
       if (!found) continue;
       EXPECT_LE(*found, isa) << to_string(isa);
       EXPECT_EQ(product_isa(*found, format), found) << to_string(isa);
+    }
+  }
+}
+
+/// The codes and scale of each token in a panel of Q8_K against ggml's block.
+TEST(PanelTest, HasTheCodesOfGgmlForQ8K) {
+  ggml_cpu_init();
+  auto x = normal_numbers(256 * 6, 5);
+  std::fill_n(x.begin() + 256, 256, 0.0F);
+  for (size_t i = 512; i < 768; ++i) x[i] = static_cast<float>(i % 2 == 0 ? 1 : -1);
+  for (size_t i = 768; i < 1024; ++i) x[i] = std::ldexp(x[i], static_cast<int>(i % 60) - 30);
+  // Halves between two codes: which neighbour is taken shows the rounding.
+  for (size_t i = 1024; i < 1280; ++i) x[i] = (static_cast<float>(i % 254) - 126.5F) / 127;
+  x[1024] = -1;
+  const auto panel = panels_of(InputForm::q8_k, x, 256);
+  for (size_t t = 0; t < 6; ++t) {
+    std::array<uint8_t, 4 + 256 + 32> block{};
+    ggml_get_type_traits_cpu(GGML_TYPE_Q8_K)->from_float(x.data() + 256 * t, block.data(), 256);
+    for (size_t j = 0; j < 8; ++j) {
+      const uint8_t *of_block = panel.data() + j * 6 * 48;
+      EXPECT_EQ(std::memcmp(of_block + 32 * t, block.data() + 4 + 32 * j, 32), 0) << t << " " << j;
+      EXPECT_EQ(std::memcmp(of_block + 6 * 32 + 4 * t, block.data(), 4), 0) << t << " " << j;
     }
   }
 }

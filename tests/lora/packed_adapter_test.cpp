@@ -40,18 +40,24 @@ TEST(PackedAdapter, HasBInTilesOfItsOwnTypeAndRankWithZerosAtTheEnd) {
   }
 }
 
-TEST(PackedAdapter, ReadsAWhereTheAdapterHasIt) {
+TEST(PackedAdapter, HasAInFrontOfBAndALookUpTableWhereTheAdapterHasIt) {
   const auto adapter = make_random_adapter(k_uses, 3, 1, 1);
   const PackedAdapter packed(adapter);
-  const PackedPair &pair = packed.pairs()[0];
-  EXPECT_EQ(pair.a_rows(0, 0), adapter->pairs[0].a.data.data());
-  EXPECT_EQ(pair.a_rows(2, 1) - pair.a_rows(0, 0), (2 * 3 + 1) * 4 * 4);
+  for (size_t i : {0, 1}) {
+    const PackedPair &pair = packed.pairs()[i];
+    const auto &a = adapter->pairs[i].a.data;
+    EXPECT_EQ(std::memcmp(pair.a_rows(0, 0), a.data(), a.size()), 0);
+    EXPECT_LT(pair.a_rows(0, 0), pair.b_tiles(0, 0));
+    EXPECT_NE(pair.a_rows(0, 0), a.data());
+  }
+  EXPECT_EQ(packed.pairs()[0].a_rows(2, 1) - packed.pairs()[0].a_rows(0, 0), (2 * 3 + 1) * 4 * 4);
+  EXPECT_EQ(packed.pairs()[2].a_rows(0, 0), adapter->pairs[2].a.data.data());
 }
 
-TEST(PackedAdapter, TakesTheMemoryOfItsTiles) {
+TEST(PackedAdapter, TakesTheMemoryOfItsFactors) {
   const std::span linear(k_uses.data() + 1, 1);
   const PackedAdapter packed(make_random_adapter(linear, 2, 1, 1));
-  EXPECT_EQ(packed.size_bytes(), 2 * 2 * 32 * sizeof(float));
+  EXPECT_EQ(packed.size_bytes(), 64 + 2 * 2 * 32 * sizeof(float));
 }
 
 }  // namespace

@@ -11,14 +11,14 @@ KL(torch || engine) of each token, in nats. Four tables; exit code 1 when a limi
    0.1 or more. Every mean stays below EXACT_LIMIT.
 2. Conversations. The engine runs the quantised file; each adapter meets held-out examples of its own task, and the base
    runs the very same tokens. The mean with the adapter is at most RATIO_LIMIT times the base's. The 99th percentile of so
-   few tokens is good to a tenth or two: above RATIO_LIMIT it is marked, above P99_LIMIT it fails
-   (docs/decisions/0003-divergence-of-adapters.md). The last column is the range of the ratio of the percentiles over
+   few tokens is good to a tenth or two: above RATIO_LIMIT it is marked, and fails when N_SETTLED tokens or more are
+   counted; of fewer it fails above P99_LIMIT (docs/decisions/0003-divergence-of-adapters.md). The last column is the range of the ratio of the percentiles over
    resampled tokens, 5 to 95 %.
 3. Generic texts. The same on texts that no adapter was trained for.
 4. Gemma 3, the base alone, past its sliding window. Limit of the mean: GEMMA_LIMIT.
 
---tokens counts that many tokens in each row of tables 2 and 3, which settles the percentiles (three quarters of an hour for
-8000); generic texts beyond our own are then taken from the manual that Python carries.
+--tokens counts that many tokens in each row of tables 2 and 3, as far as there are held-out examples; 6000 settle the
+percentiles and take 20 minutes. Generic texts beyond our own are then taken from the manual that Python carries.
 
 About eight minutes on two quiet cores: engine and torch run at the same time with one thread each. Needs torch,
 transformers, peft and gguf, the models in models/, and 600 MB for a temporary file.
@@ -61,7 +61,8 @@ N_RESAMPLES = 2000  # for the range of a ratio of percentiles
 N_CONTEXT_ALORA = 20  # tokens before the invocation sequence in a generic text
 EXACT_LIMIT = 1e-9
 RATIO_LIMIT = 1.10
-P99_LIMIT = 1.5  # set after seeing 1.26 and 1.15 where another build had 1.07 and 1.07
+N_SETTLED = 4000  # tokens; of so many a tenth of the 99th percentile is more than chance
+P99_LIMIT = 1.5  # of fewer; set after seeing 1.26 and 1.15 where another build had 1.07 and 1.07
 GEMMA_LIMIT = 0.05  # a wrong window, norm or rope base gives several nats
 
 
@@ -188,7 +189,7 @@ def generic_texts(n_tokens):
 
 
 def conversation_samples(tok, name, invocation, n_wanted):
-    """Held-out examples of one adapter's task, as many as give n_wanted tokens.
+    """Held-out examples of one adapter's task, as many as give n_wanted tokens or as there are.
 
     All conversations start with the same system message, so a token counts only where its whole prefix is new: the same
     number is not averaged many times over. For an aLoRA only the tokens it acts on count.
@@ -207,7 +208,9 @@ def conversation_samples(tok, name, invocation, n_wanted):
             n_counted += len(ids) - first
         if n_counted >= n_wanted:
             return samples
-    raise RuntimeError(f"{name}: only {n_counted} held-out tokens")
+    if n_counted < N_COUNTED:
+        raise RuntimeError(f"{name}: only {n_counted} held-out tokens")
+    return samples
 
 
 def write_f32(source, path):
@@ -266,7 +269,8 @@ def check_ratios(title, engine, base, names, inputs):
         low, high = p99_ratio_range(plain, adapted)
         print(f"{name:12s} {len(plain.kl):6d} " + "".join(cells) + f"  {low:.2f} to {high:.2f}" +
               f"  above {RATIO_LIMIT}" * missed, flush=True)
-        for figure, limit, (off, on) in zip(("mean", "p99"), (RATIO_LIMIT, P99_LIMIT), columns):
+        p99_limit = RATIO_LIMIT if len(plain.kl) >= N_SETTLED else P99_LIMIT
+        for figure, limit, (off, on) in zip(("mean", "p99"), (RATIO_LIMIT, p99_limit), columns):
             if not on / off <= limit:
                 faults.append(f"{title}, {name}: {figure} KL is {on / off:.3f} times the base's, limit {limit}")
     return faults
