@@ -144,6 +144,8 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->default_str("auto");
   switch_off(app, "--no-repack", arguments.repack,
              "keep weights as the file has them, mapped, instead of faster or joined copies");
+  switch_off(app, "--ggml-products", arguments.own_products,
+             "multiply weights by ggml's kernels only");
 }
 
 void add_logit_bias(CLI::App &app, SamplingParams &sampling) {

@@ -28,6 +28,7 @@ struct ModelArguments {
   std::vector<LoraItem> loras;
   EngineOptions engine;
   bool repack = true;
+  bool own_products = true;
 };
 
 struct RunArguments {

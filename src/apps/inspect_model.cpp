@@ -1,5 +1,7 @@
 #include "apps/inspect_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -7,6 +9,7 @@
 #include "apps/inspect_pairs.h"
 #include "base/error.h"
 #include "engine/loaded_model.h"
+#include "model/layout_summary.h"
 
 namespace patchbay {
 namespace {
@@ -106,34 +109,67 @@ ordered_json adaptable_json(const std::vector<AdaptableUse> &uses, bool with_use
   return json;
 }
 
-ordered_json tensors_json(const GgufFile &file) {
+/// "packed (avx512_vnni)"
+std::string layout_text(const PlannedWeight &weight) {
+  const std::string_view layout = to_string(weight.layout);
+  return weight.isa ? fmt::format("{} ({})", layout, to_string(*weight.isa)) : std::string(layout);
+}
+
+ordered_json layout_json(const std::vector<PlannedWeight> &weights) {
+  const LayoutSummary summary(weights);
+  ordered_json isas = ordered_json::array();
+  for (const Isa isa : summary.isas) isas.push_back(to_string(isa));
+  return {{"n_packed", summary.n_packed},
+          {"n_interleaved", summary.n_interleaved},
+          {"n_as_stored", summary.n_as_stored},
+          {"instruction_sets", isas}};
+}
+
+/// Layouts of the weights that have their numbers from a tensor: one, or two where a tied head is
+/// packed beside the table. Empty: the model cannot be run.
+ordered_json layouts_of(const GgufTensor &tensor, const std::vector<PlannedWeight> &weights) {
+  ordered_json layouts = ordered_json::array();
+  for (const auto &weight : weights) {
+    if (weight.stored_as == tensor.name) layouts.push_back(layout_text(weight));
+  }
+  return layouts;
+}
+
+ordered_json tensors_json(const GgufFile &file, const std::vector<PlannedWeight> &weights) {
   ordered_json json = ordered_json::array();
   for (const auto &tensor : file.tensors()) {
     const std::vector<int64_t> shape(tensor.ne.begin(), tensor.ne.begin() + tensor.n_dims);
     json.push_back({{"name", tensor.name},
                     {"type", ggml_type_name(tensor.type)},
                     {"shape", shape},
-                    {"size_bytes", tensor.data.size()}});
+                    {"size_bytes", tensor.data.size()},
+                    {"layout", layouts_of(tensor, weights)}});
   }
   return json;
 }
 
-/// What only the loader knows; the weights stay in the mapping.
-void put_loaded(const GgufFile &file, bool with_uses, ordered_json &json) {
+/// What only the loader knows; the weights stay in the mapping. Returns how they would lie
+/// otherwise.
+std::vector<PlannedWeight> put_loaded(const GgufFile &file, bool with_uses, ordered_json &json) {
   json["supported"] = false;
   json["problem"] = nullptr;
   json["hyper_parameters"] = nullptr;
   json["tied_head"] = nullptr;
   json["adaptable"] = nullptr;
+  json["layout"] = nullptr;
   try {
     const auto model = load_model(file.path(), WeightOptions::as_stored());
     json["supported"] = true;
     json["hyper_parameters"] = hparams_json(model->hparams());
     json["tied_head"] = model->info.tied_head;
     json["adaptable"] = adaptable_json(model->info.uses, with_uses);
+    auto weights = plan_weights(*model);
+    json["layout"] = layout_json(weights);
+    return weights;
   } catch (const LoadError &error) {
     json["problem"] = error.what();
   }
+  return {};
 }
 
 ordered_json or_null(const std::optional<std::string> &text) {
@@ -154,11 +190,11 @@ ordered_json model_json(const GgufFile &file, bool with_tensors) {
                     {"type", or_null(text_of(file, "general.type"))},
                     {"name", or_null(text_of(file, "general.name"))},
                     {"architecture", or_null(text_of(file, "general.architecture"))}};
-  put_loaded(file, with_tensors, json);
+  const auto weights = put_loaded(file, with_tensors, json);
   put_tensor_sums(file, json);
   json["tokenizer"] = tokenizer_json(file);
   json["metadata"] = metadata_json(file);
-  if (with_tensors) json["tensors"] = tensors_json(file);
+  if (with_tensors) json["tensors"] = tensors_json(file, weights);
   return json;
 }
 

@@ -131,6 +131,15 @@ std::string tokenizer_text(const ordered_json &tokenizer) {
                      value_text(tokenizer.at("pre")), tokenizer.at("n_vocab").get<uint64_t>());
 }
 
+/// "210 packed (avx512_vnni), 1 interleaved, 61 as stored"
+std::string layout_text(const ordered_json &layout) {
+  const auto isas = layout.at("instruction_sets").get<std::vector<std::string>>();
+  return fmt::format(
+      "{} packed{}, {} interleaved, {} as stored", layout.at("n_packed").get<size_t>(),
+      isas.empty() ? "" : fmt::format(" ({})", fmt::join(isas, ", ")),
+      layout.at("n_interleaved").get<size_t>(), layout.at("n_as_stored").get<size_t>());
+}
+
 std::string model_head(const ordered_json &report) {
   TextTable table("model", "ll");
   const auto &tied = report.at("tied_head");
@@ -146,6 +155,8 @@ std::string model_head(const ordered_json &report) {
                          static_cast<double>(report.at("n_parameters").get<int64_t>()) / 1e6,
                          count_text(report.at("n_tensors").get<size_t>(), "tensor"),
                          size_text(report.at("tensor_bytes")))});
+  const auto &layout = report.at("layout");
+  if (!layout.is_null()) table.add({"layout", layout_text(layout)});
   if (!tied.is_null()) table.add({"tied head", tied.get<bool>() ? "yes" : "no"});
   table.add({"tokenizer", tokenizer_text(report.at("tokenizer"))});
   return table.text();
@@ -162,10 +173,12 @@ std::string tensor_types_text(const ordered_json &types) {
 }
 
 std::string tensors_text(const ordered_json &tensors) {
-  TextTable table("tensors", "lllr");
+  TextTable table("tensors", "lllrl");
   for (const auto &tensor : tensors) {
+    const auto layouts = tensor.at("layout").get<std::vector<std::string>>();
     table.add({value_text(tensor.at("name")), value_text(tensor.at("type")),
-               shape_text(tensor.at("shape")), size_text(tensor.at("size_bytes"))});
+               shape_text(tensor.at("shape")), size_text(tensor.at("size_bytes")),
+               fmt::format("{}", fmt::join(layouts, ", "))});
   }
   return table.text();
 }

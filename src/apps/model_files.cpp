@@ -46,6 +46,7 @@ std::shared_ptr<const Model> open_model(const ModelArguments &arguments) {
   const std::string path = arguments.model.empty() ? default_model() : arguments.model;
   ProgressBar bar("loading " + fs::path(path).filename().string());
   return Model::load(path, {.repack = arguments.repack,
+                            .own_products = arguments.own_products,
                             .progress = [&](size_t done, size_t all) { bar.show(done, all); }});
 }
 

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "arch/decoder.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "model/layout_summary.h"
 
 namespace patchbay {
 namespace {
@@ -28,7 +31,24 @@ void check_vocabulary(const LoadedModel &model) {
                    .found = fmt::format("{}", n_tokens)});
 }
 
+/// Loads the weights and says how they lie and what that took.
+void load_weights(LoadedModel &model, const TensorTable &table, const WeightOptions &options,
+                  const LoadProgress &progress) {
+  using std::chrono::steady_clock;
+  const auto start = steady_clock::now();
+  model.store = std::make_unique<const WeightStore>(model.file, table, options, progress);
+  const std::chrono::duration<double, std::milli> took = steady_clock::now() - start;
+  log().info("{}: weights {}, in {:.0f} ms", model.info.path,
+             to_string(LayoutSummary(plan_weights(model, options))), took.count());
+}
+
 }  // namespace
+
+std::vector<PlannedWeight> plan_weights(const LoadedModel &model, const WeightOptions &options) {
+  DecoderWeights unbound;
+  const TensorTable table = make_tensor_table(*model.family, model.hparams(), unbound);
+  return plan_weights(*model.file, table, options);
+}
 
 std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
                                               const WeightOptions &options,
@@ -40,7 +60,7 @@ std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
   model->info = describe(*model->file, *model->family);
   const auto folding = read_hadamard(*model->file);
   const TensorTable table = make_tensor_table(*model->family, model->hparams(), model->weights);
-  model->store = std::make_unique<const WeightStore>(model->file, table, options, progress);
+  load_weights(*model, table, options, progress);
   if (folding)
     model->rotations = std::make_unique<const RotationStore>(path.string(), *folding, table);
   model->info.tied_head = has_tied_head(model->weights);

@@ -64,7 +64,8 @@ void multiply_packed(ggml_tensor *dst, int /*i_thread*/, int n_threads, void *pr
   });
 }
 
-void sort_by_expert(ggml_tensor *dst, int /*i_thread*/, int /*n_threads*/, void * /*data*/) {
+void sort_by_expert(ggml_tensor *dst, int i_thread, int /*n_threads*/, void * /*data*/) {
+  if (i_thread > 0) return;
   const ggml_tensor *experts = dst->src[0];
   const int64_t n_used = experts->ne[0];
   const int64_t n_pairs = n_used * experts->ne[1];

@@ -22,8 +22,8 @@ struct PackedProduct {
   std::vector<Part> parts;
   WorkQueue tiles;  ///< of all parts one after the other, and of all experts
 
-  PackedProduct(std::vector<Part> parts_, int64_t n_tiles, int64_t n_min)
-      : parts(std::move(parts_)), tiles(n_tiles, n_min) {}
+  PackedProduct(std::vector<Part> weights, int64_t n_tiles, int64_t n_min)
+      : parts(std::move(weights)), tiles(n_tiles, n_min) {}
 };
 
 // ggml_custom_op_t.
@@ -35,7 +35,8 @@ void multiply_packed(ggml_tensor *dst, int i_thread, int n_threads, void *produc
 
 /// dst I32 [n_expert + 1 + n_used * n_rows] from src0 experts I32 [n_used, n_rows]: where each
 /// expert's rows begin in what follows, and the end; then the (row, used) pairs, numbered like the
-/// rows of a result [n_out, n_used, n_rows], sorted by expert. One thread. Data: none.
+/// rows of a result [n_out, n_used, n_rows], sorted by expert. The first thread does it: ggml calls
+/// an operation in all of them, whatever number of tasks it was given. Data: none.
 void sort_by_expert(ggml_tensor *dst, int i_thread, int n_threads, void *data);
 /// dst I8 [token bytes, n_used * n_rows], each expert's panels at its place in the order, from src0
 /// x F32 [n_in, 1 or n_used, n_rows] and src1 the order. Data: an InputForm.

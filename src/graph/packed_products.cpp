@@ -31,7 +31,7 @@ ggml_tensor *new_panels(ggml_context *context, std::span<ggml_tensor *> sources,
 }  // namespace
 
 ggml_tensor *PackedProducts::panels_of(ggml_context *context, ggml_tensor *x, InputForm form) {
-  ggml_tensor *&panels = panels_[{x, form}];
+  ggml_tensor *&panels = panels_[{x, nullptr, form}];
   if (panels != nullptr) return panels;
   std::array sources{x};
   panels = new_panels(context, sources, form, x->ne[0], x->ne[1], round_input);
@@ -64,13 +64,13 @@ ggml_tensor *PackedProducts::order_of(ggml_context *context, ggml_tensor *expert
   std::array sources{experts};
   order = ggml_custom_4d(context, GGML_TYPE_I32, n_expert + 1 + ggml_nelements(experts), 1, 1, 1,
                          sources.data(), static_cast<int>(sources.size()), sort_by_expert,
-                         /*n_tasks=*/1, nullptr);
+                         GGML_N_TASKS_MAX, nullptr);
   return order;
 }
 
 ggml_tensor *PackedProducts::panels_of_experts(ggml_context *context, ggml_tensor *x,
                                                ggml_tensor *order, InputForm form) {
-  ggml_tensor *&panels = panels_[{x, form}];
+  ggml_tensor *&panels = panels_[{x, order, form}];
   if (panels != nullptr) return panels;
   const int64_t n_pairs = ggml_nelements(order->src[0]);
   std::array sources{x, order};

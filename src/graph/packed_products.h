@@ -5,7 +5,7 @@
 #include <deque>
 #include <map>
 #include <span>
-#include <utility>
+#include <tuple>
 
 #include "graph/packed_ops.h"
 #include "model/packed_weight.h"
@@ -36,7 +36,8 @@ class PackedProducts {
                                                ggml_tensor *order, InputForm form);
 
   std::deque<PackedProduct> products_;
-  std::map<std::pair<const ggml_tensor *, InputForm>, ggml_tensor *> panels_;
+  // By input, the order of its rows (null: as they are) and form.
+  std::map<std::tuple<const ggml_tensor *, const ggml_tensor *, InputForm>, ggml_tensor *> panels_;
   std::map<const ggml_tensor *, ggml_tensor *> orders_;  // by the tensor of experts
 };
 

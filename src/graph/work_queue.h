@@ -34,13 +34,12 @@ class WorkQueue {
  private:
   [[nodiscard]] std::pair<int64_t, int64_t> take(int n_threads) {
     int64_t first = next_.load(std::memory_order_relaxed);
-    int64_t last = first;
-    do {
-      if (first >= n_) return {n_, n_};
-      const int64_t share = (n_ - first) / (2 * n_threads);
-      last = std::min(n_, first + std::max(share, n_min_));
-    } while (!next_.compare_exchange_weak(first, last, std::memory_order_relaxed));
-    return {first, last};
+    while (first < n_) {
+      const int64_t share = (n_ - first) / (int64_t{2} * n_threads);
+      const int64_t last = std::min(n_, first + std::max(share, n_min_));
+      if (next_.compare_exchange_weak(first, last, std::memory_order_relaxed)) return {first, last};
+    }
+    return {n_, n_};
   }
 
   int64_t n_;

@@ -38,25 +38,38 @@ Kernel kernel_for(const ProductKernels &kernels, WeightFormat format) {
   return nullptr;
 }
 
-/// The best kernel that needs no more than `isa`, or null.
-Kernel kernel_of([[maybe_unused]] Isa isa, [[maybe_unused]] WeightFormat format) {
+/// The best kernel that needs no more than `isa`, or null, and what it needs.
+struct Choice {
+  Isa isa = Isa::plain;
+  Kernel kernel = nullptr;
+};
+
+Choice choose([[maybe_unused]] Isa isa, [[maybe_unused]] WeightFormat format) {
 #if defined(__x86_64__)
   if (isa >= Isa::avx512_bf16) {
-    if (const Kernel kernel = kernel_for(k_products_avx512_bf16, format)) return kernel;
+    if (const Kernel kernel = kernel_for(k_products_avx512_bf16, format))
+      return {Isa::avx512_bf16, kernel};
   }
-  if (isa >= Isa::avx512_vnni) return kernel_for(k_products_avx512_vnni, format);
-  if (isa == Isa::avx_vnni) return kernel_for(k_products_avx_vnni, format);
-  if (isa >= Isa::avx2) return kernel_for(k_products_avx2, format);
+  if (isa >= Isa::avx512_vnni)
+    return {Isa::avx512_vnni, kernel_for(k_products_avx512_vnni, format)};
+  if (isa == Isa::avx_vnni) return {Isa::avx_vnni, kernel_for(k_products_avx_vnni, format)};
+  if (isa >= Isa::avx2) return {Isa::avx2, kernel_for(k_products_avx2, format)};
 #endif
-  return nullptr;
+  return {};
 }
 
 }  // namespace
 
-bool has_product(Isa isa, WeightFormat format) { return kernel_of(isa, format) != nullptr; }
+std::optional<Isa> product_isa(Isa isa, WeightFormat format) {
+  const Choice choice = choose(isa, format);
+  if (choice.kernel == nullptr) return std::nullopt;
+  return choice.isa;
+}
+
+bool has_product(Isa isa, WeightFormat format) { return product_isa(isa, format).has_value(); }
 
 void run_product(Isa isa, const ProductJob &job) {
-  const Kernel kernel = kernel_of(isa, job.format);
+  const Kernel kernel = choose(isa, job.format).kernel;
   const int64_t n_tile_bytes = tile_bytes(job.format, job.n_in);
   const int64_t n_token_bytes = panel_token_bytes(layout_of(job.format).input, job.n_in);
   const int64_t n_chunk = std::max<int64_t>(1, k_chunk_bytes / n_tile_bytes) * k_product_tile;

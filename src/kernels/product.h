@@ -1,13 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "kernels/isa.h"
 #include "kernels/product_format.h"
 
 namespace patchbay {
 
-/// Whether the instruction set has a product for the format. Any thread.
+/// Which instruction set's product serves the format on a processor whose best one is `isa`. Any
+/// thread.
+[[nodiscard]] std::optional<Isa> product_isa(Isa isa, WeightFormat format);
+
+/// Whether there is one. Any thread.
 [[nodiscard]] bool has_product(Isa isa, WeightFormat format);
 
 /// Tiles of a weight times panels of inputs: y[t][o] = (row o of W) . (token t), summed in F32.

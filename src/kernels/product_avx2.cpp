@@ -22,7 +22,7 @@ struct Avx2Dot {
 #pragma GCC unroll 8
       for (int i = 0; i < n; ++i) {
         const __m256i code = _mm256_xor_si256(codes[i], _mm256_set1_epi8(-128));
-        const __m256i input = _mm256_sign_epi8(inputs_at(a + 4 * i), code);
+        const __m256i input = _mm256_sign_epi8(inputs_at(a + int64_t{4} * i), code);
         const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(code), input);
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones));
       }
@@ -33,10 +33,11 @@ struct Avx2Dot {
       static_assert(n % k_together == 0);
 #pragma GCC unroll 8
       for (int i = 0; i < n; i += k_together) {
-        __m256i pairs = _mm256_maddubs_epi16(codes[i], inputs_at(a + 4 * i));
+        __m256i pairs = _mm256_maddubs_epi16(codes[i], inputs_at(a + int64_t{4} * i));
 #pragma GCC unroll 8
         for (int j = i + 1; j < i + k_together; ++j) {
-          pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(codes[j], inputs_at(a + 4 * j)));
+          pairs = _mm256_add_epi16(pairs,
+                                   _mm256_maddubs_epi16(codes[j], inputs_at(a + int64_t{4} * j)));
         }
         start = _mm256_add_epi32(start, _mm256_madd_epi16(pairs, ones));
       }

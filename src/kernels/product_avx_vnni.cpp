@@ -10,7 +10,7 @@ struct AvxVnniDot {
 #pragma GCC unroll 8
     for (int i = 0; i < n; ++i) {
       int32_t four = 0;
-      __builtin_memcpy(&four, a + 4 * i, 4);
+      __builtin_memcpy(&four, a + int64_t{4} * i, 4);
       start = _mm256_dpbusd_avx_epi32(start, codes[i], _mm256_set1_epi32(four));
     }
     return start;

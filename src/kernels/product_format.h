@@ -98,9 +98,9 @@ constexpr int64_t panel_block_bytes(InputForm form) {
     case InputForm::q8_k:
       return 32 + 4 * 4;
     case InputForm::f16:
-      return 32 * 4;
+      return k_product_block * 4;
     case InputForm::bf16:
-      return 32 * 2;
+      return k_product_block * 2;
   }
   return 0;
 }

@@ -144,7 +144,8 @@ class ProductLoops {
         for (int t = 0; t < n; ++t) {
           const auto start = F::k_biased ? V::set1_int(starts[t]) : V::zero_ints();
           const auto dot = V::template dot<F::k_max_code, n_vectors>(
-              codes + i * n_vectors, codes_a + t * k_product_block + 4 * n_vectors * i, start);
+              codes + int64_t{n_vectors} * i,
+              codes_a + t * k_product_block + int64_t{4} * n_vectors * i, start);
           sums[t] = V::fmadd(V::to_floats(dot), V::mul(scale, V::set1(scales_a[t])), sums[t]);
         }
       }

@@ -17,7 +17,7 @@ template <class V, int n>
 void unpack_nibbles(const uint8_t *bytes, int half, typename V::Codes *codes) {
 #pragma GCC unroll 4
   for (int i = 0; i < n; ++i) {
-    const auto both = V::load_codes(bytes + 64 * i, half);
+    const auto both = V::load_codes(bytes + int64_t{64} * i, half);
     codes[i] = V::low_nibbles(both);
     codes[i + n] = V::high_nibbles(both);
   }
@@ -67,7 +67,7 @@ struct SixBits {
   template <class V>
   static void unpack(const uint8_t *block, int half, BlockCodes<V> &codes) {
     for (int i = 0; i < 2; ++i) {
-      const uint8_t *part = block + 192 * i;
+      const uint8_t *part = block + int64_t{192} * i;
       unpack_nibbles<V, 2>(part, half, codes + 4 * i);
       add_top_bits<V>(V::load_codes(part + 128, half), codes + 4 * i);
     }
@@ -79,7 +79,7 @@ struct EightBits {
   template <class V>
   static void unpack(const uint8_t *block, int half, BlockCodes<V> &codes) {
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) codes[i] = V::load_codes(block + 64 * i, half);
+    for (int i = 0; i < 8; ++i) codes[i] = V::load_codes(block + int64_t{64} * i, half);
   }
 };
 
@@ -133,7 +133,7 @@ struct ScalesOfSuper {
   static constexpr bool k_has_min = false;
   template <class V>
   static typename V::Floats scale(const uint8_t *head, int64_t j, int i, int half) {
-    return V::mul(V::load_f16(head, half), V::load_i8(head + 64 + 32 * j + 16 * i, half));
+    return V::mul(V::load_f16(head, half), V::load_i8(head + 64 + 32 * j + int64_t{16} * i, half));
   }
 };
 

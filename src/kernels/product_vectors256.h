@@ -18,7 +18,7 @@ struct Vectors256 {
   static constexpr int64_t k_together = 4;
 
   static Codes load_codes(const uint8_t *bytes, int half) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(bytes + 32 * half));
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(bytes + int64_t{32} * half));
   }
   static Codes low_nibbles(Codes both) { return _mm256_and_si256(both, _mm256_set1_epi8(15)); }
   static Codes high_nibbles(Codes both) {
@@ -53,15 +53,16 @@ struct Vectors256 {
   static Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats fmadd(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
   static Floats load_f16(const uint8_t *bytes, int half) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes + 16 * half)));
+    return _mm256_cvtph_ps(
+        _mm_loadu_si128(reinterpret_cast<const __m128i *>(bytes + int64_t{16} * half)));
   }
   static Floats load_u8(const uint8_t *bytes, int half) {
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes + 8 * half))));
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(
+        _mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes + int64_t{8} * half))));
   }
   static Floats load_i8(const uint8_t *bytes, int half) {
-    return _mm256_cvtepi32_ps(
-        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes + 8 * half))));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(
+        _mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes + int64_t{8} * half))));
   }
   /// sum + the products of two BF16 numbers per row with two of the input.
   static Floats add_pairs(Floats sum, Codes rows, int32_t inputs) {

@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/log.h"
+
 namespace patchbay {
 namespace {
 
@@ -67,8 +69,8 @@ void pack_weights(std::span<const PackTask> tasks, const PackListener &listener)
         while (pack_one()) continue;
       });
     }
-  } catch (const std::system_error &) {
-    // Fewer threads do the same.
+  } catch (const std::system_error &error) {
+    log().debug("weights are packed by {} threads: {}", threads.size() + 1, error.what());
   }
   size_t n_bytes_told = 0;
   const auto tell = [&] {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/product.h"
 #include "model/packing.h"
 #include "model/repack.h"
 
@@ -26,6 +27,7 @@ struct Placement {
 struct Packing {
   Weight *weight = nullptr;
   const GgufTensor *source = nullptr;
+  WeightFormat format = WeightFormat::q8_0;
 };
 
 /// Tensors by the memory they will live in.
@@ -207,7 +209,9 @@ void plan_weight(const Found &found, const WeightOptions &options, ggml_context 
   static const size_t alignment = ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type());
   const auto &[spec, source, is_tied] = found;
   const WeightLayout layout = layout_of_found(found, options.layout);
-  if (layout == WeightLayout::packed) plan.packed.push_back({spec->weight, source});
+  const auto format = weight_format(source->type);
+  if (layout == WeightLayout::packed && format)
+    plan.packed.push_back({spec->weight, source, *format});
   if (is_tied) {
     spec->weight->tensor = spec->tied_to->tensor;
     return;
@@ -306,7 +310,7 @@ ggml_backend_buffer_ptr copy_tensors(const GgufFile &file, ggml_backend_buffer_t
 size_t packed_bytes(const Packing &packing) {
   const auto &ne = packing.source->ne;
   const int64_t n_tiles = n_product_tiles(ne[1]) * ne[2];
-  return static_cast<size_t>(n_tiles * tile_bytes(*weight_format(packing.source->type), ne[0]));
+  return static_cast<size_t>(n_tiles * tile_bytes(packing.format, ne[0]));
 }
 
 HugeMemory allocate_tiles(const GgufFile &file, const std::vector<Packing> &packings) {
@@ -326,10 +330,9 @@ void pack(const GgufFile &file, const std::vector<Packing> &packings, uint8_t *t
   for (const auto &packing : packings) {
     const GgufTensor &source = *packing.source;
     const auto &ne = source.ne;
-    const WeightFormat format = *weight_format(source.type);
     packing.weight->packed = &packed.emplace_back(
-        PackedWeight{.format = format, .n_in = ne[0], .n_out = ne[1], .tiles = tiles});
-    tasks.push_back({.job = {.format = format,
+        PackedWeight{.format = packing.format, .n_in = ne[0], .n_out = ne[1], .tiles = tiles});
+    tasks.push_back({.job = {.format = packing.format,
                              .rows = source.data.data(),
                              .row_bytes = ggml_row_size(source.type, ne[0]),
                              .n_in = ne[0],
@@ -351,6 +354,26 @@ void pack(const GgufFile &file, const std::vector<Packing> &packings, uint8_t *t
 }
 
 }  // namespace
+
+std::vector<PlannedWeight> plan_weights(const GgufFile &file, const TensorTable &table,
+                                        const WeightOptions &options) {
+  refuse_unknown(file, table);
+  const FoundWeights found = find_weights(file, table);
+  std::vector<PlannedWeight> weights;
+  for (const auto &spec : table.specs()) {
+    const auto one = found.find(spec.weight);
+    if (one == found.end()) continue;
+    const GgufTensor &source = *one->second.source;
+    const WeightLayout layout = layout_of_found(one->second, options.layout);
+    const bool is_packed = layout == WeightLayout::packed;
+    const auto format = weight_format(source.type);
+    if (one->second.is_tied && !is_packed) continue;
+    PlannedWeight &weight = weights.emplace_back(PlannedWeight{
+        .name = spec.name, .stored_as = source.name, .type = source.type, .layout = layout});
+    if (is_packed && format) weight.isa = product_isa(options.layout.isa, *format);
+  }
+  return weights;
+}
 
 WeightStore::WeightStore(std::shared_ptr<const GgufFile> file, const TensorTable &table,
                          const WeightOptions &options, const LoadProgress &progress)

@@ -6,10 +6,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/huge_memory.h"
-
 #include "gguf/gguf_file.h"
 #include "model/tensor_table.h"
 #include "model/weight_layout.h"
@@ -28,6 +29,22 @@ struct WeightOptions {
 
 /// Called while loading with the bytes done and the bytes in all; from the loading thread.
 using LoadProgress = std::function<void(size_t done_bytes, size_t all_bytes)>;
+
+/// How a weight would lie in memory and be multiplied.
+struct PlannedWeight {
+  std::string name;
+  std::string stored_as;  ///< the tensor in the file that has its numbers
+  ggml_type type = GGML_TYPE_F32;
+  WeightLayout layout = WeightLayout::as_stored;
+  std::optional<Isa> isa;  ///< of our product, when packed
+};
+
+/// The weights that WeightStore would make of `file`, in the order of `table`, whose weights get
+/// their names and nothing else. A tied head is among them only where it is packed: else it is its
+/// table. Throws LoadError as WeightStore does.
+[[nodiscard]] std::vector<PlannedWeight> plan_weights(const GgufFile &file,
+                                                      const TensorTable &table,
+                                                      const WeightOptions &options);
 
 /// Owns the tensors of a model and the memory they live in: the mapped file itself, or a private
 /// copy for those that are packed, interleaved, joined with others or that lie misaligned in the

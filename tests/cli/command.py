@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PATCHBAY = os.environ.get("PATCHBAY", str(ROOT / "build/release/bin/patchbay"))
 FAILURE, USAGE = 1, 2
+HAS_PRODUCTS = "avx2" in Path("/proc/cpuinfo").read_text()
 
 
 def patchbay(*arguments, **options):

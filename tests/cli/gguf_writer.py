@@ -8,7 +8,8 @@ import struct
 import numpy as np
 
 ALIGNMENT = 32
-TENSOR_TYPES = {np.dtype("float32"): 0, np.dtype("float16"): 1}
+Q8_0 = np.dtype([("scale", "<f2"), ("codes", "i1", 32)])
+TENSOR_TYPES = {np.dtype("float32"): 0, np.dtype("float16"): 1, Q8_0: 8}
 SCALARS = {"u8": (0, "B"), "i8": (1, "b"), "u16": (2, "H"), "i16": (3, "h"), "u32": (4, "I"), "i32": (5, "i"),
            "f32": (6, "f"), "bool": (7, "?"), "u64": (10, "Q"), "i64": (11, "q"), "f64": (12, "d")}
 STRING, ARRAY = 8, 9
@@ -22,7 +23,7 @@ class Typed:
 
 
 def write_gguf(path, metadata, tensors):
-    """Writes metadata {key: value} and tensors {name: F32 or F16 array}; returns the path.
+    """Writes metadata {key: value} and tensors {name: F32, F16 or q8_0() array}; returns the path.
 
     Arrays are in numpy order, outermost dimension first: shape (n_out, n_in) becomes ne = [n_in, n_out].
     Python values become bool, u32 (i32 when negative), f32 and string; lists become arrays of their first item's type.
@@ -39,8 +40,19 @@ def write_gguf(path, metadata, tensors):
     return path
 
 
+def q8_0(array):
+    """Rows of a multiple of 32 numbers as blocks of Q8_0, shape (..., n / 32)."""
+    numbers = array.reshape(*array.shape[:-1], -1, 32)
+    blocks = np.zeros(numbers.shape[:-1], Q8_0)
+    blocks["scale"] = np.abs(numbers).max(axis=-1) / 127
+    blocks["codes"] = np.round(numbers / np.maximum(blocks["scale"].astype(np.float32), 1e-9)[..., None]).clip(-127, 127)
+    return blocks
+
+
 def _tensor_info(name, array, offset):
-    ne = array.shape[::-1]
+    ne = list(array.shape[::-1])
+    if array.dtype == Q8_0:
+        ne[0] *= 32
     return (_string(name) + struct.pack("<I", len(ne)) + struct.pack(f"<{len(ne)}Q", *ne)
             + struct.pack("<IQ", TENSOR_TYPES[array.dtype], offset))
 

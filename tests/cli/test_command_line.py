@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from alphabet_model import (CHAIN, EOS, N_CTX, N_VOCAB, SPELLED, TOKENS, metadata, tensors, tokenizer, write_adapter,
                             write_model, write_shards)
-from command import FAILURE, PATCHBAY, ROOT, USAGE, patchbay, refusal, run, run_json, run_text
+from command import FAILURE, HAS_PRODUCTS, PATCHBAY, ROOT, USAGE, patchbay, refusal, run, run_json, run_text
 from gguf_writer import write_gguf
 
 ORACLE = ROOT / "tests/data/oracle"
@@ -537,6 +538,24 @@ def test_bench_measures_with_adapters(model, adapter):
     report = json.loads(done.stdout)
     assert (report["n_prompt"], report["n_gen"], report["n_streams"], report["n_adapters"]) == (4, 4, 3, 3)
     assert report["prefill_tokens_per_s"] > 0 and report["decode_tokens_per_s"] > 0
+
+
+def weights_by_layout(*arguments):
+    """What -v says of the default model: packed, interleaved, as stored."""
+    done = run(DEFAULT_MODEL, "-v", "-p", "Once", "-n", 1, *arguments)
+    assert done.returncode == 0, done.stderr
+    return [int(n) for n in re.search(r"weights (\d+) packed.*, (\d+) interleaved, (\d+) as stored, in \d+ ms",
+                                      done.stderr.decode()).groups()]
+
+
+@pytest.mark.skipif(not HAS_PRODUCTS, reason="this processor has no products of ours")
+def test_weights_are_left_to_ggml_or_as_stored_on_demand():
+    if not os.path.exists(DEFAULT_MODEL):
+        pytest.skip(f"no default model at {DEFAULT_MODEL}: scripts/setup fetches it")
+    n_packed, _, n_as_stored = weights_by_layout()
+    assert n_packed > n_as_stored > 0
+    assert weights_by_layout("--ggml-products")[0] == 0
+    assert weights_by_layout("--no-repack")[:2] == [0, 0]
 
 
 # Memory

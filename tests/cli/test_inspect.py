@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gguf_writer import Typed, write_gguf
+from command import HAS_PRODUCTS
+from gguf_writer import Typed, q8_0, write_gguf
 
 ROOT = Path(__file__).resolve().parents[2]
 PATCHBAY = os.environ.get("PATCHBAY", str(ROOT / "build/release/bin/patchbay"))
@@ -50,13 +51,13 @@ def base_metadata():
             "tiny.flag": True, "tiny.bytes": b"caf\xe9\x1b[31m"}
 
 
-def base_tensors(rng):
-    shapes = {"token_embd.weight": (N_VOCAB, N_EMBD), "output_norm.weight": (N_EMBD,)}
+def base_tensors(rng, n_embd=N_EMBD, n_ff=N_FF):
+    shapes = {"token_embd.weight": (N_VOCAB, n_embd), "output_norm.weight": (n_embd,)}
     for il in range(N_LAYER):
         shapes |= {f"blk.{il}.{name}.weight": shape for name, shape in {
-            "attn_norm": (N_EMBD,), "attn_q": (N_EMBD, N_EMBD), "attn_k": (N_EMBD // 2, N_EMBD),
-            "attn_v": (N_EMBD // 2, N_EMBD), "attn_output": (N_EMBD, N_EMBD), "ffn_norm": (N_EMBD,),
-            "ffn_gate": (N_FF, N_EMBD), "ffn_up": (N_FF, N_EMBD), "ffn_down": (N_EMBD, N_FF)}.items()}
+            "attn_norm": (n_embd,), "attn_q": (n_embd, n_embd), "attn_k": (n_embd // 2, n_embd),
+            "attn_v": (n_embd // 2, n_embd), "attn_output": (n_embd, n_embd), "ffn_norm": (n_embd,),
+            "ffn_gate": (n_ff, n_embd), "ffn_up": (n_ff, n_embd), "ffn_down": (n_embd, n_ff)}.items()}
     return {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
 
 
@@ -152,9 +153,35 @@ def test_invalid_text_reaches_neither_json_nor_terminal(base):
 def test_tensors_are_listed_in_ggml_order_on_demand(base):
     report = inspect_json(base, "--tensors")
     assert only(report["tensors"], name="blk.1.ffn_down.weight") == {
-        "name": "blk.1.ffn_down.weight", "type": "f32", "shape": [N_FF, N_EMBD], "size_bytes": 4 * N_FF * N_EMBD}
+        "name": "blk.1.ffn_down.weight", "type": "f32", "shape": [N_FF, N_EMBD], "size_bytes": 4 * N_FF * N_EMBD,
+        "layout": ["as stored"]}
     assert "blk.1.ffn_down.weight" in inspect_text(base, "--tensors")
     assert "blk.1.ffn_down.weight" not in inspect_text(base)
+
+
+@pytest.mark.skipif(not HAS_PRODUCTS, reason="this processor has no products of ours")
+def test_model_says_how_its_weights_would_lie_in_memory(tmp_path, rng):
+    tensors = {name: q8_0(tensor) if tensor.ndim == 2 else tensor
+               for name, tensor in base_tensors(rng, n_embd=32, n_ff=64).items()}
+    sizes = {"llama.embedding_length": 32, "llama.feed_forward_length": 64}
+    path = write_gguf(tmp_path / "q8_0.gguf", base_metadata() | sizes, tensors)
+    report = inspect_json(path, "--tensors")
+    (isa,) = report["layout"].pop("instruction_sets")
+    n_packed, n_as_stored = 7 * N_LAYER + 1, 2 * N_LAYER + 2
+    assert report["layout"] == {"n_packed": n_packed, "n_interleaved": 0, "n_as_stored": n_as_stored}
+    layouts = {tensor["name"]: tensor["layout"] for tensor in report["tensors"]}
+    assert layouts[Q] == [f"packed ({isa})"] and layouts["output_norm.weight"] == ["as stored"]
+    assert layouts["token_embd.weight"] == ["as stored", f"packed ({isa})"]  # the tied head's copy
+    text = inspect_text(path, "--tensors")
+    assert f"{n_packed} packed ({isa}), 0 interleaved, {n_as_stored} as stored" in text
+    assert f"as stored, packed ({isa})" in text
+
+
+def test_float_model_stays_as_stored(base):
+    layout = inspect_json(base)["layout"]
+    assert layout == {"n_packed": 0, "n_interleaved": 0, "n_as_stored": len(base_tensors(np.random.default_rng(7))),
+                      "instruction_sets": []}
+    assert f"0 packed, 0 interleaved, {layout['n_as_stored']} as stored" in inspect_text(base)
 
 
 def test_model_says_what_adapters_may_target(base):
@@ -168,7 +195,7 @@ def test_model_of_another_architecture_is_shown_as_not_running_here(tmp_path, rn
     path = write_gguf(tmp_path / "m.gguf", base_metadata() | {"general.architecture": "mamba"}, base_tensors(rng))
     report = inspect_json(path)
     assert report["supported"] is False and "is not supported" in report["problem"]
-    assert report["hyper_parameters"] is None and report["n_tensors"] == len(base_tensors(rng))
+    assert report["hyper_parameters"] is None and report["layout"] is None and report["n_tensors"] == len(base_tensors(rng))
     assert "no: " in inspect_text(path)
 
 

@@ -1,6 +1,7 @@
 // Any interleaving of requests gives each of them the answer that it gets alone on a fresh engine.
-// With F32 weights and cache every kernel computes a row's numbers in an order of its own, whatever
-// else is in the step, so the comparison is exact: tokens, text and log-probabilities.
+// Every kernel computes a row's numbers in an order of its own, whatever else is in the step: with
+// plain weights, packed and interleaved ones alike, over a cache of F32. So the comparison is
+// exact: tokens, text and log-probabilities.
 
 #include <gtest/gtest.h>
 
@@ -112,16 +113,42 @@ class Program {
   uint64_t n_submitted_ = 0;
 };
 
-class ColdReference : public testing::TestWithParam<TinyModel> {};
+struct Case {
+  TinyModel model;
+  WeightLayout layout = WeightLayout::as_stored;  ///< of its matrices
+  uint32_t n_threads = 1;                         ///< of the program; the reference has one
+
+  /// For GoogleTest, which would print the bytes.
+  friend void PrintTo(const Case &c, std::ostream *out) { *out << c.model.name; }
+};
+
+bool has_layout(const WeightStore &store, WeightLayout layout) {
+  switch (layout) {
+    case WeightLayout::as_stored:
+      return store.n_packed() + store.n_interleaved() == 0;
+    case WeightLayout::interleaved:
+      return store.n_interleaved() > 0;
+    case WeightLayout::packed:
+      return store.n_packed() > 0;
+  }
+  return false;
+}
+
+class ColdReference : public testing::TestWithParam<Case> {};
 
 TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   TempDir dir;
-  const auto model = load_tiny(GetParam(), dir);
+  const auto &[tiny, layout, n_threads] = GetParam();
+  const bool may_pack = layout != WeightLayout::interleaved;
+  const auto model = load_tiny(tiny, dir, {.layout = {.pack = may_pack}});
+  if (!has_layout(*model->store, layout))
+    GTEST_SKIP() << "this processor has no such layout: " << to_string(layout);
   // Room for about three requests, so that most programs run out of it.
   Program program(model,
                   {.n_ctx = 72,
                    .block_size = 4,
-                   .limits = {.n_ubatch = 24, .n_prefill_beside = 7, .n_seqs_max = 8}},
+                   .limits = {.n_ubatch = 24, .n_prefill_beside = 7, .n_seqs_max = 8},
+                   .n_threads = n_threads},
                   2026);
   program.run(400);
   EXPECT_GT(program.seen.n_steps, 1000U);
@@ -135,17 +162,55 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
               static_cast<unsigned long long>(program.seen.n_preemptions));
 }
 
-TinyModel repacked(TinyModel model) {
-  model.name += "_q4_0";
-  model.type = GGML_TYPE_Q4_0;
+std::vector<Case> plain_cases() {
+  std::vector<Case> cases;
+  for (TinyModel &model : all_tiny_models()) cases.push_back({std::move(model)});
+  return cases;
+}
+
+TinyModel of_type(TinyModel model, ggml_type type) {
+  model.name += "_";
+  model.name += ggml_type_name(type);
+  model.type = type;
   return model;
 }
 
-INSTANTIATE_TEST_SUITE_P(Repacked, ColdReference,
-                         testing::Values(repacked(tiny_llama()), repacked(tiny_mixtral())),
-                         [](const auto &param) { return param.param.name; });
-INSTANTIATE_TEST_SUITE_P(AllFamilies, ColdReference, testing::ValuesIn(all_tiny_models()),
-                         [](const auto &param) { return param.param.name; });
+/// Rows of 256 numbers, which types with blocks of 256 need.
+TinyModel wide(TinyModel model) {
+  model.hparams.n_embd = 256;
+  model.hparams.n_embd_head = 64;
+  model.hparams.n_rot = 64;
+  model.hparams.n_ff = 256;
+  model.hparams.n_layer = 1;
+  return model;
+}
+
+std::vector<Case> packed_cases() {
+  constexpr auto k_packed = WeightLayout::packed;
+  std::vector<Case> cases;
+  for (const ggml_type type : {GGML_TYPE_Q8_0, GGML_TYPE_Q4_1, GGML_TYPE_Q4_0}) {
+    for (const TinyModel &model : {tiny_llama(), tiny_mixtral(), tiny_gemma3()})
+      cases.push_back({of_type(model, type), k_packed});
+  }
+  cases.push_back({of_type(wide(tiny_llama()), GGML_TYPE_Q4_K), k_packed});
+  cases.push_back({of_type(wide(tiny_mixtral()), GGML_TYPE_Q6_K), k_packed});
+  cases.push_back({of_type(tiny_mixtral(), GGML_TYPE_Q5_1), k_packed, 2});
+  return cases;
+}
+
+std::vector<Case> interleaved_cases() {
+  std::vector<Case> cases;
+  for (const TinyModel &model : {tiny_llama(), tiny_mixtral()})
+    cases.push_back({of_type(model, GGML_TYPE_Q4_0), WeightLayout::interleaved});
+  return cases;
+}
+
+std::string name_of(const testing::TestParamInfo<Case> &info) { return info.param.model.name; }
+
+INSTANTIATE_TEST_SUITE_P(AllFamilies, ColdReference, testing::ValuesIn(plain_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Packed, ColdReference, testing::ValuesIn(packed_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Interleaved, ColdReference, testing::ValuesIn(interleaved_cases()),
+                         name_of);
 
 }  // namespace
 }  // namespace patchbay

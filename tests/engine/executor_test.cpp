@@ -226,21 +226,60 @@ TEST(Executor, ARowThatIsNotFiniteSpoilsNoOtherSequenceInThePortableForm) {
   }
 }
 
-TEST(Executor, RepackedWeightsGiveThePlainResultWithAndWithoutAdapters) {
+/// The same answers with and without adapters, but for how inputs are rounded.
+void expect_same_answers(const std::shared_ptr<const LoadedModel> &one,
+                         const std::shared_ptr<const LoadedModel> &other) {
+  const auto adapter = make_random_adapter(one->info.uses, 4, 0.3F, 5);
+  for (const AdapterSet &set : {AdapterSet{}, AdapterSet{{0, 1.0F}}}) {
+    const Stretch stretch{.tokens = k_tokens, .set = set};
+    EXPECT_LT(
+        max_difference(run_alone(one, {adapter}, stretch), run_alone(other, {adapter}, stretch)),
+        5e-2F)
+        << one->info.name;
+  }
+}
+
+TEST(Executor, InterleavedWeightsGiveThePlainResultWithAndWithoutAdapters) {
   const TempDir dir;
   for (TinyModel tiny : {tiny_llama(), tiny_mixtral()}) {
     tiny.type = GGML_TYPE_Q4_0;
     const auto plain = load_tiny(tiny, dir, WeightOptions::as_stored());
-    const auto packed = load_tiny(tiny, dir, {.layout = {.pack = false}});
-    if (packed->store->n_interleaved() == 0)
-      GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
-    const auto adapter = make_random_adapter(plain->info.uses, 4, 0.3F, 5);
-    for (const AdapterSet &set : {AdapterSet{}, AdapterSet{{0, 1.0F}}}) {
-      const Stretch stretch{.tokens = k_tokens, .set = set};
-      EXPECT_LT(max_difference(run_alone(plain, {adapter}, stretch),
-                               run_alone(packed, {adapter}, stretch)),
-                5e-2F);
+    const auto interleaved = load_tiny(tiny, dir, {.layout = {.pack = false}});
+    if (interleaved->store->n_interleaved() == 0)
+      GTEST_SKIP() << "this CPU has no interleaved layout for Q4_0";
+    expect_same_answers(plain, interleaved);
+  }
+}
+
+TEST(Executor, PackedWeightsGiveThePlainResultWithAndWithoutAdapters) {
+  const TempDir dir;
+  for (TinyModel tiny : all_tiny_models()) {
+    tiny.hparams.n_layer = 2;  // each layer magnifies what rounding does
+    for (const ggml_type type : {GGML_TYPE_Q4_1, GGML_TYPE_Q8_0}) {
+      tiny.type = type;
+      const auto plain = load_tiny(tiny, dir, WeightOptions::as_stored());
+      const auto packed = load_tiny(tiny, dir);
+      if (packed->store->n_packed() == 0) GTEST_SKIP() << "this CPU has no products of ours";
+      EXPECT_EQ(plain->store->n_packed(), 0U);
+      expect_same_answers(plain, packed);
     }
+  }
+}
+
+TEST(Executor, PackedWeightsGiveTheSameBitsOnAnyNumberOfThreads) {
+  const TempDir dir;
+  for (TinyModel tiny : {tiny_llama(), tiny_mixtral()}) {
+    tiny.type = GGML_TYPE_Q8_0;
+    const auto model = load_tiny(tiny, dir);
+    std::vector<int32_t> tokens;
+    for (int32_t i = 0; i < 60; ++i) tokens.push_back(i % 40);
+    const auto run_with = [&](uint32_t n_threads) {
+      const auto executor = make_executor(model, 64, {}, LoraForm::automatic, n_threads);
+      return run_step(*executor, {{.tokens = tokens}});
+    };
+    const auto wanted = run_with(1);
+    for (const uint32_t n_threads : {2U, 3U, 4U})
+      EXPECT_EQ(run_with(n_threads), wanted) << tiny.name << ", " << n_threads << " threads";
   }
 }
 

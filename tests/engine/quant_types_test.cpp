@@ -31,12 +31,15 @@ double relative_error(const std::vector<float> &one, const std::vector<float> &o
   return error / size;
 }
 
-class QuantType : public testing::TestWithParam<ggml_type> {};
+class QuantType : public testing::TestWithParam<ggml_type> {
+ protected:
+  void expect_works(const WeightOptions &options);
+};
 
-TEST_P(QuantType, LoadsComputesAndWearsAdapters) {
+void QuantType::expect_works(const WeightOptions &options) {
   const TempDir dir;
   const auto exact = load_tiny(wide(GGML_TYPE_F32), dir);
-  const auto model = load_tiny(wide(GetParam()), dir);
+  const auto model = load_tiny(wide(GetParam()), dir, options);
   const auto adapter = make_random_adapter(model->info.uses, 8, 0.3F, 1);
   const auto base = run_alone(model, {}, {.tokens = k_tokens});
   const auto adapted = run_alone(model, {adapter}, {.tokens = k_tokens, .set = {{0, 1.0F}}});
@@ -47,6 +50,12 @@ TEST_P(QuantType, LoadsComputesAndWearsAdapters) {
                            adapted),
             0.5);
   EXPECT_GT(max_difference(base, adapted), 1e-3F);
+}
+
+TEST_P(QuantType, LoadsComputesAndWearsAdapters) { expect_works({}); }
+
+TEST_P(QuantType, LoadsComputesAndWearsAdaptersAsStored) {
+  expect_works(WeightOptions::as_stored());
 }
 
 INSTANTIATE_TEST_SUITE_P(AllThatGgmlWrites, QuantType,

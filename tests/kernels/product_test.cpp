@@ -243,6 +243,20 @@ INSTANTIATE_TEST_SUITE_P(EveryFormat, ProductOf, testing::ValuesIn(k_weight_form
                            return std::string(ggml_type_name(ggml_type_of(each.param)));
                          });
 
+TEST(ProductTest,
+     RunsOnTheBestInstructionSetThatIsWrittenForAFormatAndNeedsNoMoreThanTheProcessorHas) {
+  for (const WeightFormat format : k_weight_formats) {
+    EXPECT_EQ(product_isa(Isa::plain, format), std::nullopt);
+    for (const Isa isa : available_isas()) {
+      const auto found = product_isa(isa, format);
+      EXPECT_EQ(found.has_value(), has_product(isa, format));
+      if (!found) continue;
+      EXPECT_LE(*found, isa) << to_string(isa);
+      EXPECT_EQ(product_isa(*found, format), found) << to_string(isa);
+    }
+  }
+}
+
 /// The codes and scale of each token in a panel of Q8_K against ggml's block.
 TEST(PanelTest, HasTheCodesOfGgmlForQ8K) {
   ggml_cpu_init();

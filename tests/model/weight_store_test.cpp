@@ -2,12 +2,20 @@
 
 #include <ggml.h>
 #include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <fstream>
+#include <map>
 
 #include "base/temp_dir.h"
 #include "gguf/gguf_builder.h"
 #include "gguf/load_failure.h"
+#include "kernels/product.h"
+#include "kernels/product_pack.h"
 
 namespace patchbay {
 namespace {
@@ -159,8 +167,8 @@ TEST_F(JoinedRows, StayMappedWhenNotAskedFor) {
 }
 
 TEST_F(JoinedRows, OfOtherTypesStayApart) {
-  const auto store = load({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F32}, {8, 8, 8},
-                          {.layout = {.pack = false}});
+  const auto store =
+      load({GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_F32}, {8, 8, 8}, {.layout = {.pack = false}});
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(tensor(i).view_src, nullptr);
   EXPECT_EQ(store->copied_bytes(), 0U);
 }
@@ -175,6 +183,178 @@ TEST_F(JoinedRows, AreRepackedTogetherOnlyWhereNoGroupOfRowsIsCut) {
   const auto cut = load(k_all_q4_0, {8, 12, 24}, only_interleaved);
   EXPECT_EQ(cut->n_interleaved(), 2U);
   EXPECT_EQ(tensor(2).view_src, nullptr);
+}
+
+/// A looked-up table with a head tied to it, a matrix, experts and a vector.
+class PackedWeights : public testing::Test {
+ protected:
+  static constexpr int64_t k_n_in = 64;
+  // Whatever this processor has: packing needs no instruction set.
+  static constexpr Isa k_isa = Isa::avx2;
+
+  void SetUp() override {
+    if (!has_product(k_isa, WeightFormat::q8_0)) GTEST_SKIP() << "no products on such processors";
+    table_.table(embd_, "token_embd.weight", k_n_in, 24);
+    table_.head(head_, embd_, k_n_in, 24);
+    table_.linear(linear_, "layer", k_n_in, 40);
+    table_.experts(experts_, "experts.weight", k_n_in, 16, 3);
+    table_.vector(norm_, "norm.weight", 16);
+    add("token_embd.weight", GGML_TYPE_Q8_0, {k_n_in, 24});
+    add("layer.weight", GGML_TYPE_Q4_1, {k_n_in, 40});
+    add("experts.weight", GGML_TYPE_Q5_0, {k_n_in, 16, 3});
+    builder_.add_f32("norm.weight", {16}, k_vector);
+  }
+
+  void add(const std::string &name, ggml_type type, const std::vector<int64_t> &ne) {
+    int64_t n_rows = 1;
+    for (size_t i = 1; i < ne.size(); ++i) n_rows *= ne[i];
+    std::vector<float> values(static_cast<size_t>(ne[0] * n_rows));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+    std::string &bytes = bytes_[name];
+    bytes.resize(ggml_row_size(type, ne[0]) * static_cast<size_t>(n_rows));
+    ggml_quantize_chunk(type, values.data(), bytes.data(), 0, n_rows, ne[0], nullptr);
+    builder_.add_tensor(name, type, ne, bytes);
+  }
+
+  std::unique_ptr<WeightStore> load(const LayoutOptions &layout = {.isa = k_isa},
+                                    const LoadProgress &progress = {}) {
+    const auto path = dir_.write("model.gguf", builder_.bytes());
+    return std::make_unique<WeightStore>(std::make_shared<const GgufFile>(GgufFile::open(path)),
+                                         table_, WeightOptions{.layout = layout}, progress);
+  }
+
+  /// The tiles of `weight` are those of the rows that `name` has in the file.
+  void expect_tiles_of(const std::string &name, const Weight &weight) {
+    ASSERT_NE(weight.packed, nullptr) << name;
+    const PackedWeight &packed = *weight.packed;
+    const ggml_tensor &tensor = *weight.tensor;
+    EXPECT_EQ(packed.format, weight_format(tensor.type)) << name;
+    EXPECT_EQ(packed.n_in, tensor.ne[0]) << name;
+    EXPECT_EQ(packed.n_out, tensor.ne[1]) << name;
+    const auto *rows = reinterpret_cast<const std::byte *>(bytes_.at(name).data());
+    for (int64_t expert = 0; expert < tensor.ne[2]; ++expert) {
+      const size_t n_bytes =
+          static_cast<size_t>(packed.n_tiles() * tile_bytes(packed.format, packed.n_in));
+      std::vector<uint8_t> wanted(n_bytes);
+      pack_tiles({packed.format, rows, tensor.nb[1], packed.n_in, packed.n_out}, 0,
+                 packed.n_tiles(), wanted.data());
+      const uint8_t *found = packed.tile(expert, 0);
+      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), found)) << name << " " << expert;
+      rows += tensor.nb[2];
+    }
+  }
+
+  TempDir dir_;
+  GgufBuilder builder_;
+  TensorTable table_;
+  std::map<std::string, std::string> bytes_;  // of each quantised tensor in the file
+  Weight embd_, head_, experts_, norm_;
+  LinearWeights linear_;
+};
+
+TEST_F(PackedWeights, LieInTilesAndTheirTensorsAreWithoutData) {
+  const auto store = load();
+  expect_tiles_of("layer.weight", linear_.weight);
+  expect_tiles_of("experts.weight", experts_);
+  EXPECT_EQ(linear_.weight.tensor->data, nullptr);
+  EXPECT_EQ(experts_.tensor->data, nullptr);
+  EXPECT_EQ(store->n_packed(), 3U);
+  EXPECT_EQ(store->n_interleaved(), 0U);
+}
+
+TEST_F(PackedWeights, ATiedHeadHasACopyOfItsOwnBesideTheTableThatIsLookedUp) {
+  const auto store = load();
+  expect_tiles_of("token_embd.weight", head_);
+  EXPECT_EQ(head_.tensor, embd_.tensor);
+  EXPECT_EQ(embd_.packed, nullptr);
+  const std::string &bytes = bytes_.at("token_embd.weight");
+  EXPECT_EQ(std::string(static_cast<const char *>(embd_.tensor->data), bytes.size()), bytes);
+}
+
+TEST_F(PackedWeights, CountAsCopiedAndAreReportedWhileTheyArePacked) {
+  std::vector<size_t> all;
+  std::vector<size_t> done;
+  const auto store = load({.isa = k_isa}, [&](size_t done_bytes, size_t all_bytes) {
+    done.push_back(done_bytes);
+    all.push_back(all_bytes);
+  });
+  size_t n_bytes = 0;
+  for (const auto &[name, bytes] : bytes_) n_bytes += bytes.size();
+  EXPECT_EQ(store->copied_bytes(), n_bytes);
+  EXPECT_EQ(store->mapped_bytes(),
+            bytes_.at("token_embd.weight").size() + k_vector.size() * sizeof(float));
+  EXPECT_TRUE(std::ranges::is_sorted(done));
+  ASSERT_FALSE(done.empty());
+  EXPECT_EQ(done.back(), n_bytes);
+  EXPECT_EQ(all, std::vector<size_t>(all.size(), n_bytes));
+}
+
+TEST_F(PackedWeights, StayMappedWhenNotAskedFor) {
+  const auto store = load({.interleave = false, .pack = false});
+  EXPECT_EQ(store->n_packed(), 0U);
+  EXPECT_EQ(store->copied_bytes(), 0U);
+  for (const Weight *weight : {&linear_.weight, &experts_, &head_}) {
+    EXPECT_EQ(weight->packed, nullptr) << weight->name;
+    EXPECT_NE(weight->tensor->data, nullptr) << weight->name;
+  }
+}
+
+TEST_F(PackedWeights, ArePlannedAsTheyAreThenLoaded) {
+  for (const bool pack : {true, false}) {
+    const LayoutOptions options{.interleave = false, .pack = pack, .isa = k_isa};
+    const auto store = load(options);
+    const auto file = GgufFile::open(dir_.path() / "model.gguf");
+    const std::vector weights{embd_, head_, linear_.weight, experts_, norm_};
+    const auto planned = plan_weights(file, table_, {.layout = options});
+    for (const auto &plan : planned) {
+      const auto weight = std::ranges::find(weights, plan.name, &Weight::name);
+      ASSERT_NE(weight, weights.end()) << plan.name;
+      EXPECT_EQ(plan.stored_as, weight->tensor->name);
+      EXPECT_EQ(plan.type, weight->tensor->type);
+      EXPECT_EQ(plan.layout == WeightLayout::packed, weight->packed != nullptr) << plan.name;
+      EXPECT_EQ(plan.isa.has_value(), weight->packed != nullptr) << plan.name;
+    }
+    // A tied head that is not packed is its table.
+    EXPECT_EQ(planned.size(), pack ? 5U : 4U);
+    EXPECT_EQ(std::ranges::count(planned, WeightLayout::packed, &PlannedWeight::layout),
+              static_cast<ptrdiff_t>(store->n_packed()));
+  }
+}
+
+/// Lets the address space grow by so much at most while it lives.
+class AddressSpaceLimit {
+ public:
+  explicit AddressSpaceLimit(size_t n_more_bytes) {
+    getrlimit(RLIMIT_AS, &before_);
+    std::ifstream statm("/proc/self/statm");
+    size_t n_pages = 0;
+    statm >> n_pages;
+    rlimit limit = before_;
+    limit.rlim_cur = n_pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)) + n_more_bytes;
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  AddressSpaceLimit(const AddressSpaceLimit &) = delete;
+  AddressSpaceLimit &operator=(const AddressSpaceLimit &) = delete;
+  ~AddressSpaceLimit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(PackedWeights, ThatNeedMoreMemoryThanThereIsAreRefused) {
+  Weight large;
+  table_.experts(large, "large.weight", 1024, 1024, 16);
+  add("large.weight", GGML_TYPE_Q8_0, {1024, 1024, 16});
+  const auto path = dir_.write("model.gguf", builder_.bytes());
+  const auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
+  const AddressSpaceLimit limit(size_t{8} << 20U);
+  try {
+    const WeightStore store(file, table_, {.layout = {.isa = k_isa}}, {});
+    ADD_FAILURE() << "no LoadError was thrown";
+  } catch (const LoadError &error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_THAT(error.what(), HasSubstr("more memory than there is"));
+  }
 }
 
 }  // namespace
