@@ -127,19 +127,27 @@ TEST_F(EngineTest, AHandleThatGoesTakesItsRequestWithIt) {
 }
 
 TEST_F(EngineTest, AnEngineThatGoesEndsWhatIsUnderWay) {
-  auto tested = engine({.n_seqs_max = 1});
-  auto running = accepted(*tested, greedy(prompt_, -1));
-  auto queued = accepted(*tested, greedy(prompt_, -1));
-  (void)running.next();
+  // So many that they cannot all have been answered before this thread takes its next step.
+  constexpr uint32_t n_requests = 200;
+  auto tested = engine({.n_seqs_max = 1, .n_queue_max = n_requests});
+  std::vector<RequestHandle> handles;
+  for (uint32_t i = 0; i < n_requests; ++i)
+    handles.push_back(accepted(*tested, greedy(prompt_, -1)));
+  (void)handles.front().next();
   tested.reset();
-  for (RequestHandle *handle : {&running, &queued}) {
+  for (RequestHandle &handle : handles) {
     std::optional<Event> last;
-    while (auto event = handle->next()) last = std::move(event);
+    while (auto event = handle.next()) last = std::move(event);
     ASSERT_TRUE(last && std::holds_alternative<RequestEnd>(*last));
-    ASSERT_TRUE(std::get<RequestEnd>(*last).error);
-    EXPECT_EQ(std::get<RequestEnd>(*last).error->code, ErrorCode::cancelled);
+    const auto &error = std::get<RequestEnd>(*last).error;
+    if (&handle == &handles.back()) {
+      ASSERT_TRUE(error);
+    }
+    if (error) {
+      EXPECT_EQ(error->code, ErrorCode::cancelled);
+    }
   }
-  running.cancel();  // harmless
+  handles.back().cancel();  // harmless
 }
 
 TEST_F(EngineTest, ASlowCallbackHoldsUpNoComputation) {
