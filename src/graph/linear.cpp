@@ -43,10 +43,12 @@ Weights packed_together(Weights weights) {
   return weights.first(static_cast<size_t>(end - weights.begin()));
 }
 
-ggml_tensor *packed_product(Graph &g, Weights weights, ggml_tensor *x) {
+BaseProduct packed_product(Graph &g, Weights weights, ggml_tensor *x) {
   std::vector<const PackedWeight *> packed;
   for (const Weight *weight : weights) packed.push_back(weight->packed);
-  return g.products().multiply(g.context(), packed, input_of(g, *weights.front(), x));
+  const auto [y, product] =
+      g.products().multiply(g.context(), packed, input_of(g, *weights.front(), x));
+  return {weights, y, product};
 }
 
 std::vector<BaseProduct> multiply(Graph &g, Weights weights, ggml_tensor *x) {
@@ -55,7 +57,7 @@ std::vector<BaseProduct> multiply(Graph &g, Weights weights, ggml_tensor *x) {
   std::vector<BaseProduct> products;
   while (!weights.empty()) {
     if (const Weights together = packed_together(weights); !together.empty()) {
-      products.push_back({together, packed_product(g, together, x)});
+      products.push_back(packed_product(g, together, x));
     } else {
       const Weights one = weights.first(1);
       products.push_back({one, ggml_product(g, one[0]->tensor, *one[0], x)});

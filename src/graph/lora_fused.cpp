@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "graph/graph.h"
+#include "graph/packed_products.h"
 
 namespace patchbay {
 namespace {
@@ -75,6 +76,10 @@ ggml_tensor *FusedLora::new_low(Graph &g, std::span<ggml_tensor *const> sources,
                         const_cast<LoraInput *>(&input));
 }
 
+/// The expansion of a lone row is added by the product itself, where that is ours: its step is so
+/// short that one node less counts. The factors of many rows' adapters are read in longer runs, and
+/// sooner, by a node of their own: of 8 adapters in 8 rows a step takes 1.45 times that of the
+/// base, not 1.7 times.
 std::vector<ggml_tensor *> FusedLora::add_linear(Graph &g, ggml_tensor *x,
                                                  std::span<const BaseProduct> products) {
   std::vector<size_t> uses;
@@ -90,14 +95,20 @@ std::vector<ggml_tensor *> FusedLora::add_linear(Graph &g, ggml_tensor *x,
   ggml_tensor *low = new_low(g, std::array{x}, 1, x->ne[1], shrink_linear, input);
   std::vector<BaseProduct> sums;
   size_t i_member = 0;
-  for (const auto &[weights, y] : products) {
+  for (const auto &[weights, y, packed] : products) {
     LoraOutput &output = new_output(input);
     int64_t first_out = 0;
     for (const Weight *weight : weights) {
       output.parts.push_back({.i_member = i_member++, .first_out = first_out});
       first_out += weight->tensor->ne[1];
     }
-    sums.push_back({weights, add_in_place(g.context(), y, std::array{low}, expand_linear, output)});
+    if (packed != nullptr && x->ne[1] == 1) {
+      PackedProducts::finish_with({y, packed}, low, {.op = expand_columns, .data = &output});
+      sums.push_back({weights, y});
+    } else {
+      sums.push_back(
+          {weights, add_in_place(g.context(), y, std::array{low}, expand_linear, output)});
+    }
   }
   return split_products(g.context(), sums);
 }

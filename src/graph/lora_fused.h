@@ -11,7 +11,8 @@
 namespace patchbay {
 
 /// The low-rank step for the CPU: per input that some worn adapter reads, one node computes the
-/// low-rank vectors of all rows, and one node per base product adds their expansion to it in place.
+/// low-rank vectors of all rows, and one node per base product adds their expansion to it in place,
+/// or the product does so itself.
 /// Who wears what is data that the nodes look up while they run, so the graph knows neither how
 /// many adapters there are nor which. A row's result does not depend on what else is in the step.
 class FusedLora final : public LoraStep {

@@ -1,12 +1,17 @@
 #include "graph/lora_fused_ops.h"
 
+#include <algorithm>
 #include <span>
 
+#include "base/rounding.h"
+#include "graph/packed_ops.h"
 #include "graph/work_share.h"
 #include "kernels/lora_step.h"
 
 namespace patchbay {
 namespace {
+
+static_assert(k_strip_rows == k_lora_tile, "what our products finish are tiles of B");
 
 /// Segments with this many rows per thread are cut between rows, where kernels work on several at
 /// a time; shorter ones between rows of A or tiles of B.
@@ -210,6 +215,19 @@ void expand_linear(ggml_tensor *dst, int i_thread, int n_threads, void *data) {
                     share.take(n_tiles, segment.n_rows * n_ranks));
       }
     }
+  }
+}
+
+void expand_columns(ggml_tensor *dst, int64_t first, int64_t last, const void *output) {
+  const auto &to = *static_cast<const LoraOutput *>(output);
+  const auto part =
+      std::prev(std::ranges::upper_bound(to.parts, first, {}, &LoraOutput::Part::first_out));
+  for (const auto &segment : to.input->mix->segments) {
+    const int64_t n_tiles = tiles_of(*to.input, segment.set, part->i_member);
+    if (n_tiles == 0) continue;
+    const int64_t end = ceil_div(last - part->first_out, k_lora_tile);
+    expand_part(dst, to, *part, segment, {0, segment.n_rows},
+                {(first - part->first_out) / k_lora_tile, std::min(end, n_tiles)});
   }
 }
 

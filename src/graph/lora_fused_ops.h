@@ -49,6 +49,9 @@ void shrink_experts(ggml_tensor *dst, int i_thread, int n_threads, void *data);
 
 /// Adds to dst, which is src0, F32 [n, n_rows], from src1 the low-rank vectors.
 void expand_linear(ggml_tensor *dst, int i_thread, int n_threads, void *data);
+/// The same for columns [first, last) of one weight, from a tile of its B on, in one thread; dst is
+/// the node of a product. `output` is a LoraOutput. A PackedProduct::Finish.
+void expand_columns(ggml_tensor *dst, int64_t first, int64_t last, const void *output);
 /// Adds to dst, which is src0, F32 [n_out, n_used, n_rows], from src1 the low-rank vectors and src2
 /// the experts.
 void expand_experts(ggml_tensor *dst, int i_thread, int n_threads, void *data);

@@ -5,7 +5,7 @@ namespace patchbay {
 std::vector<ggml_tensor *> split_products(ggml_context *context,
                                           std::span<const BaseProduct> products) {
   std::vector<ggml_tensor *> parts;
-  for (const auto &[weights, y] : products) {
+  for (const auto &[weights, y, packed] : products) {
     size_t offset = 0;
     for (const Weight *weight : weights) {
       const int64_t n_out = weight->tensor->ne[1];

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/packed_ops.h"
 #include "lora/routing.h"
 #include "model/weights.h"
 
@@ -39,6 +40,8 @@ struct LoraShape {
 struct BaseProduct {
   std::span<const Weight *const> weights;
   ggml_tensor *y = nullptr;  // F32 [sum of n_out, n_rows]
+  /// Of our own products: y's data, to which more may still be added. Null: of ggml's.
+  PackedProduct *packed = nullptr;
 };
 
 /// The parts of the products' rows that belong to each weight: F32 [n_out, n_rows] each, views

@@ -6,11 +6,13 @@
 namespace patchbay {
 namespace {
 
-/// Tiles that a thread takes at least: below this much of a weight, taking costs more than waiting.
+/// Strips that a thread takes at least: below this much of a weight, taking costs more than
+/// waiting.
 constexpr int64_t k_min_bytes = 16 << 10;
 
-int64_t least_tiles(const PackedWeight &weight) {
-  return std::max<int64_t>(1, k_min_bytes / tile_bytes(weight.format, weight.n_in));
+int64_t least_strips(const PackedWeight &weight) {
+  constexpr int64_t k_tiles = k_strip_rows / k_product_tile;
+  return std::max<int64_t>(1, k_min_bytes / (k_tiles * tile_bytes(weight.format, weight.n_in)));
 }
 
 /// ggml takes data of operations as it is, without const.
@@ -38,23 +40,31 @@ ggml_tensor *PackedProducts::panels_of(ggml_context *context, ggml_tensor *x, In
   return panels;
 }
 
-ggml_tensor *PackedProducts::multiply(ggml_context *context,
-                                      std::span<const PackedWeight *const> weights,
-                                      ggml_tensor *x) {
+PackedProducts::Node PackedProducts::multiply(ggml_context *context,
+                                              std::span<const PackedWeight *const> weights,
+                                              ggml_tensor *x) {
   std::vector<PackedProduct::Part> parts;
   int64_t n_out = 0;
-  int64_t n_tiles = 0;
   for (const PackedWeight *weight : weights) {
     parts.push_back({weight, n_out});
     n_out += weight->n_out;
-    n_tiles += weight->n_tiles();
   }
   const PackedWeight &first = *weights.front();
-  PackedProduct &product = products_.emplace_back(std::move(parts), n_tiles, least_tiles(first));
-  std::array sources{panels_of(context, x, layout_of(first.format).input)};
-  return ggml_custom_4d(context, GGML_TYPE_F32, n_out, x->ne[1], 1, 1, sources.data(),
-                        static_cast<int>(sources.size()), multiply_packed, GGML_N_TASKS_MAX,
-                        &product);
+  const InputForm form = layout_of(first.format).input;
+  PackedProduct &product = products_.emplace_back(std::move(parts), least_strips(first));
+  const bool is_lone = x->ne[1] == 1 && panel_token_bytes(form, x->ne[0]) <= k_lone_row_bytes;
+  std::array sources{is_lone ? x : panels_of(context, x, form)};
+  ggml_tensor *y =
+      ggml_custom_4d(context, GGML_TYPE_F32, n_out, x->ne[1], 1, 1, sources.data(),
+                     static_cast<int>(sources.size()),
+                     is_lone ? multiply_packed_row : multiply_packed, GGML_N_TASKS_MAX, &product);
+  return {y, &product};
+}
+
+void PackedProducts::finish_with(const Node &node, ggml_tensor *source,
+                                 const PackedProduct::Finish &finish) {
+  node.y->src[1] = source;
+  node.product->finish = finish;
 }
 
 ggml_tensor *PackedProducts::order_of(ggml_context *context, ggml_tensor *experts,
@@ -62,9 +72,9 @@ ggml_tensor *PackedProducts::order_of(ggml_context *context, ggml_tensor *expert
   ggml_tensor *&order = orders_[experts];
   if (order != nullptr) return order;
   std::array sources{experts};
-  order = ggml_custom_4d(context, GGML_TYPE_I32, n_expert + 1 + ggml_nelements(experts), 1, 1, 1,
-                         sources.data(), static_cast<int>(sources.size()), sort_by_expert,
-                         GGML_N_TASKS_MAX, nullptr);
+  order = ggml_custom_4d(
+      context, GGML_TYPE_I32, expert_order_size(n_expert, ggml_nelements(experts)), 1, 1, 1,
+      sources.data(), static_cast<int>(sources.size()), sort_by_expert, GGML_N_TASKS_MAX, nullptr);
   return order;
 }
 
@@ -83,8 +93,8 @@ ggml_tensor *PackedProducts::multiply_experts(ggml_context *context, const Packe
                                               ggml_tensor *experts) {
   ggml_tensor *order = order_of(context, experts, n_expert);
   const InputForm form = layout_of(weight.format).input;
-  PackedProduct &product = products_.emplace_back(std::vector<PackedProduct::Part>{{&weight, 0}},
-                                                  weight.n_tiles() * n_expert, least_tiles(weight));
+  PackedProduct &product =
+      products_.emplace_back(std::vector<PackedProduct::Part>{{&weight, 0}}, least_strips(weight));
   std::array sources{panels_of_experts(context, x, order, form), order};
   return ggml_custom_4d(context, GGML_TYPE_F32, weight.n_out, experts->ne[0], experts->ne[1], 1,
                         sources.data(), static_cast<int>(sources.size()), multiply_packed_experts,

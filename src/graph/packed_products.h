@@ -17,10 +17,21 @@ namespace patchbay {
 /// rows.
 class PackedProducts {
  public:
+  /// A node and its data.
+  struct Node {
+    ggml_tensor *y = nullptr;
+    PackedProduct *product = nullptr;
+  };
+
   /// Weights of one input form times x F32 [n_in, n_rows]: F32 [sum of n_out, n_rows], the outputs
   /// of each weight after those of the one before.
-  [[nodiscard]] ggml_tensor *multiply(ggml_context *context,
-                                      std::span<const PackedWeight *const> weights, ggml_tensor *x);
+  [[nodiscard]] Node multiply(ggml_context *context, std::span<const PackedWeight *const> weights,
+                              ggml_tensor *x);
+
+  /// Lets a node of multiply(), which is no part of a graph yet, end with `finish`, which reads
+  /// `source` as src1 of it.
+  static void finish_with(const Node &node, ggml_tensor *source,
+                          const PackedProduct::Finish &finish);
 
   /// x F32 [n_in, 1 or n_used, n_rows], experts I32 [n_used, n_rows] -> F32 [n_out, n_used,
   /// n_rows].

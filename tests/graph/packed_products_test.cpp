@@ -52,7 +52,7 @@ std::vector<float> ours(const Weights &weights, int64_t n_rows, int n_threads, i
   std::vector<const PackedWeight *> packed;
   for (const auto *weight : weights) packed.push_back(&weight->packed());
   ggml_tensor *x = input(context.get(), n_rows, 1, gap);
-  return compute(context.get(), products.multiply(context.get(), packed, x), n_threads);
+  return compute(context.get(), products.multiply(context.get(), packed, x).y, n_threads);
 }
 
 /// The same by ggml's products of each weight.
@@ -190,7 +190,7 @@ TEST(PackedProducts, RoundAnInputOnceForAllThatTakeItInOneForm) {
   PackedProducts products;
   const auto panels_of = [&](const PackedRows &weight, ggml_tensor *x) {
     const PackedWeight *one = &weight.packed();
-    return products.multiply(context.get(), std::span(&one, 1), x)->src[0];
+    return products.multiply(context.get(), std::span(&one, 1), x).y->src[0];
   };
   const PackedRows q4_k(GGML_TYPE_Q4_K, k_n_in, 16);
   const PackedRows q6_k(GGML_TYPE_Q6_K, k_n_in, 16);
@@ -220,7 +220,7 @@ TEST(PackedProducts, AnInputMayGoToExpertsOfTwoChoicesAndToAllRows) {
         ggml_mul_mat_id(context.get(), weight.tensor(context.get()), x, ids));
   }
   const PackedWeight *one = &dense.packed();
-  put(products.multiply(context.get(), std::span(&one, 1), x),
+  put(products.multiply(context.get(), std::span(&one, 1), x).y,
       ggml_mul_mat(context.get(), dense.tensor(context.get()), x));
   for (size_t i = 0; i < results.size(); ++i) {
     EXPECT_LT(
@@ -236,7 +236,7 @@ TEST(PackedProducts, AGraphRunsAgainWithOtherInputs) {
   PackedProducts products;
   const PackedWeight *one = &weight.packed();
   ggml_tensor *x = input(context.get(), 5);
-  ggml_tensor *y = products.multiply(context.get(), std::span(&one, 1), x);
+  ggml_tensor *y = products.multiply(context.get(), std::span(&one, 1), x).y;
   for (const int n_threads : {2, 1, 3, 2}) {
     EXPECT_EQ(compute(context.get(), y, n_threads), ours({&weight}, 5, 1));
     ggml_set_zero(y);
