@@ -143,6 +143,7 @@ struct Report {
   std::optional<Times> base;
   std::vector<double> prefill_ratios;  ///< adapted / base, of each repetition
   std::vector<double> step_ratios;
+  std::vector<double> added_ms;  ///< adapted - base, per step, of each repetition
 };
 
 Report measure(const BenchArguments &arguments, Bench &bench,
@@ -166,6 +167,7 @@ Report measure(const BenchArguments &arguments, Bench &bench,
     append(*report.base, base);
     report.prefill_ratios.push_back(median(adapted.prefill_ms) / median(base.prefill_ms));
     report.step_ratios.push_back(median(adapted.step_ms) / median(base.step_ms));
+    report.added_ms.push_back(median(adapted.step_ms) - median(base.step_ms));
   }
   return report;
 }
@@ -193,6 +195,7 @@ void print_json(const BenchArguments &arguments, uint32_t n_threads, size_t n_ad
     json["base"] = to_json(arguments, *report.base);
     json["prefill_ratio"] = spread(report.prefill_ratios);
     json["step_ratio"] = spread(report.step_ratios);
+    json["added_step_ms"] = spread(report.added_ms);
   }
   fmt::print("{}\n", json.dump());
 }
@@ -211,7 +214,7 @@ void print_text(const BenchArguments &arguments, uint32_t n_threads, size_t n_ad
   print_line(arguments, n_adapters == 0 ? "base" : "adapted", report.adapted);
   if (report.base) {
     print_line(arguments, "base", *report.base);
-    const double added_ms = median(report.adapted.step_ms) - median(report.base->step_ms);
+    const double added_ms = median(report.added_ms);
     fmt::print(
         "adapted / base: prefill {:.3f}, step {:.3f} ({:.3f} to {:.3f}), {:.2f} ms per step more, "
         "{:.2f} per stream\n",

@@ -17,7 +17,7 @@ Expected<void> check_range(const char *name, float value, float low, float high)
               fmt::format("{} must be from {} to {}, found {}", name, low, high, value));
 }
 
-/// Where the largest entry is, of equals the first; 0 when all are NaN or minus infinity. Sixteen
+/// Where the largest entry is, of equals the first; 0 when all are NaN. Sixteen
 /// maxima side by side: the compiler makes vectors of them, and this runs over the vocabulary for
 /// every token.
 size_t index_of_largest(std::span<const float> logits) {
@@ -37,8 +37,9 @@ size_t index_of_largest(std::span<const float> logits) {
 }
 
 /// Entries further below the best one than this, in units of the temperature, are together less
-/// than the 53 random bits of a draw can tell from nothing.
-constexpr float k_reach = 48;
+/// than the 53 random bits of a draw can tell from nothing: e^-52 times a vocabulary of a million
+/// is 3e-17.
+constexpr float k_reach = 52;
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "kernels/product.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "kernels/product_jobs.h"
 

@@ -4,18 +4,19 @@
 namespace patchbay {
 namespace {
 
-struct Avx2Dot {
+struct Avx2 : Vectors256<Avx2> {
   static __m256i inputs_at(const uint8_t *a) {
     int32_t four = 0;
     __builtin_memcpy(&four, a, 4);
     return _mm256_set1_epi32(four);
   }
 
-  /// As many sums of two products, of a code of up to max_code and an input of up to 128, as 16
-  /// bits hold are added there. Codes of eight bits would not hold even one: they are made signed,
-  /// and nothing of them has to be taken back by `start`.
+  /// start + sum of codes times inputs, 4 n inputs from `a` on. As many sums of two products, of a
+  /// code of up to max_code and an input of up to 128, as 16 bits hold are added there. Codes of
+  /// eight bits would not hold even one: they are made signed, and nothing of them has to be taken
+  /// back by `start`.
   template <int max_code, int n>
-  static __m256i dot(const __m256i *codes, const uint8_t *a, __m256i start) {
+  static Ints dot(const Codes *codes, const uint8_t *a, Ints start) {
     const __m256i ones = _mm256_set1_epi16(1);
     if constexpr (max_code == 255) {
       __m256i sum = _mm256_setzero_si256();
@@ -48,6 +49,6 @@ struct Avx2Dot {
 
 }  // namespace
 
-extern constexpr ProductKernels k_products_avx2 = products_of<Vectors256<Avx2Dot>>();
+extern constexpr ProductKernels k_products_avx2 = products_of<Avx2>();
 
 }  // namespace patchbay

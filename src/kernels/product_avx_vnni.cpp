@@ -4,9 +4,10 @@
 namespace patchbay {
 namespace {
 
-struct AvxVnniDot {
+struct AvxVnni : Vectors256<AvxVnni> {
+  /// start + sum of codes times inputs, 4 n inputs from `a` on.
   template <int max_code, int n>
-  static __m256i dot(const __m256i *codes, const uint8_t *a, __m256i start) {
+  static Ints dot(const Codes *codes, const uint8_t *a, Ints start) {
 #pragma GCC unroll 8
     for (int i = 0; i < n; ++i) {
       int32_t four = 0;
@@ -19,6 +20,6 @@ struct AvxVnniDot {
 
 }  // namespace
 
-extern constexpr ProductKernels k_products_avx_vnni = products_of<Vectors256<AvxVnniDot>>();
+extern constexpr ProductKernels k_products_avx_vnni = products_of<AvxVnni>();
 
 }  // namespace patchbay

@@ -21,12 +21,13 @@ class ProductLoops {
 
   static void f16(const PanelJob &job) {
     each_part<V::k_together / 2>(
-        job, [&](const Part &part) { by_count<Halves, V::k_together / 2>(job, part); });
+        job, [&](const Part &part) { by_count<F16Numbers, V::k_together / 2>(job, part); });
   }
 
+  /// For a V that has V::add_pairs.
   static void bf16(const PanelJob &job) {
     each_part<V::k_together / 2>(
-        job, [&](const Part &part) { by_count<Brains, V::k_together / 2>(job, part); });
+        job, [&](const Part &part) { by_count<Bf16Numbers, V::k_together / 2>(job, part); });
   }
 
  private:
@@ -162,7 +163,7 @@ class ProductLoops {
   // wait for each other, and a lone token has no other work.
 
   /// F16: vector k of a block holds input k of the rows.
-  struct Halves {
+  struct F16Numbers {
     template <int n_halves, int n>
     static void add(const PanelJob &job, const Part &part, int half, Floats (&sums)[n_halves][n]) {
       const uint8_t *w = part.tile;
@@ -194,7 +195,7 @@ class ProductLoops {
   };
 
   /// BF16: vector k of a block holds inputs 2k and 2k + 1 of the rows.
-  struct Brains {
+  struct Bf16Numbers {
     static constexpr int64_t k_pairs = k_product_block / 2;
 
     template <int n_halves, int n>
@@ -228,6 +229,7 @@ class ProductLoops {
   };
 };
 
+/// Of all formats but BF16, which needs an instruction for itself to be faster than ggml's product.
 template <class V>
 constexpr ProductKernels products_of() {
   using Loops = ProductLoops<V>;
@@ -239,8 +241,7 @@ constexpr ProductKernels products_of() {
           .q4_k = Loops::template quantised<Q4_K>,
           .q5_k = Loops::template quantised<Q5_K>,
           .q6_k = Loops::template quantised<Q6_K>,
-          .f16 = Loops::f16,
-          .bf16 = Loops::bf16};
+          .f16 = Loops::f16};
 }
 
 }  // namespace patchbay

@@ -76,6 +76,8 @@ void add_fifth_bits(uint32_t bits, Codes32 &codes) {
   }
 }
 
+constexpr int64_t block_bytes(WeightFormat format) { return layout_of(format).block_bytes; }
+
 /// A group of blocks of one row in the file.
 struct Group {
   const uint8_t *blocks = nullptr;
@@ -85,7 +87,7 @@ struct Group {
 // Each of these puts a group of one row into a tile: `head`, then the blocks.
 
 void put_q4_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
-  for (int64_t j = 0; j < group.n_blocks; ++j, block += 256) {
+  for (int64_t j = 0; j < group.n_blocks; ++j, block += block_bytes(WeightFormat::q4_0)) {
     const uint8_t *source = group.blocks + 18 * j;
     put(head + 32 * j, row, source, 2);
     put_four_bits(block, row, read_nibbles(source + 2));
@@ -100,7 +102,7 @@ void put_q4_1(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
 }
 
 void put_q5_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
-  for (int64_t j = 0; j < group.n_blocks; ++j, block += 320) {
+  for (int64_t j = 0; j < group.n_blocks; ++j, block += block_bytes(WeightFormat::q5_0)) {
     const uint8_t *source = group.blocks + 22 * j;
     Codes32 codes = read_nibbles(source + 6);
     add_fifth_bits(word_at(source + 2), codes);
@@ -118,7 +120,7 @@ void put_q5_1(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
 }
 
 void put_q8_0(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
-  for (int64_t j = 0; j < group.n_blocks; ++j, block += 512) {
+  for (int64_t j = 0; j < group.n_blocks; ++j, block += block_bytes(WeightFormat::q8_0)) {
     const uint8_t *source = group.blocks + 34 * j;
     put(head + 32 * j, row, source, 2);
     // Products take unsigned codes: w + 128.
@@ -158,8 +160,8 @@ Codes32 read_shared_nibbles(const uint8_t *bytes, size_t j) {
 
 void put_q4_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
   put_scales_and_mins(group.blocks, row, head);
-  for (size_t j = 0; j < 8; ++j)
-    put_four_bits(block + 256 * j, row, read_shared_nibbles(group.blocks + 16, j));
+  for (size_t j = 0; j < 8; ++j, block += block_bytes(WeightFormat::q4_k))
+    put_four_bits(block, row, read_shared_nibbles(group.blocks + 16, j));
 }
 
 void put_q5_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
@@ -169,7 +171,8 @@ void put_q5_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
     Codes32 codes = read_shared_nibbles(group.blocks + 48, j);
     for (size_t i = 0; i < 8; ++i)
       codes[i] |= (word_at(fifth_bits + 4 * i) >> j & 0x01010101U) << 4U;
-    put_five_bits(block + 320 * j, row, codes);
+    put_five_bits(block, row, codes);
+    block += block_bytes(WeightFormat::q5_k);
   }
 }
 
@@ -188,7 +191,8 @@ void put_q6_k(const Group &group, int64_t row, uint8_t *head, uint8_t *block) {
       const uint32_t top = word_at(high + 4 * i) >> 2 * quarter & 0x03030303U;
       codes[i] = nibbles | top << 4U;
     }
-    put_six_bits(block + 384 * j, row, codes);
+    put_six_bits(block, row, codes);
+    block += block_bytes(WeightFormat::q6_k);
   }
 }
 
@@ -259,7 +263,7 @@ void pack_tiles(const PackJob &job, int64_t first, int64_t last, uint8_t *tiles)
   for (int64_t i = first; i < last; ++i, tiles += n_bytes) {
     const int64_t first_row = i * k_product_tile;
     const int64_t n_rows = std::min(k_product_tile, job.n_out - first_row);
-    // Rows and inputs that only pad; everything else is written.
+    // What pads rows and inputs; of the rest a head may keep gaps that nobody reads.
     if (n_rows < k_product_tile || job.n_in % k_product_block != 0)
       std::memset(tiles, 0, static_cast<size_t>(n_bytes));
     if (job.format == WeightFormat::f16) {

@@ -41,49 +41,40 @@ int32_t sum_of(const uint8_t *codes, int64_t n) {
   return std::accumulate(first, first + n, 0);
 }
 
-/// ggml's rounding of up to 256 numbers from number `first` on, its blocks one after the other.
-template <size_t n_bytes>
-std::array<uint8_t, n_bytes> rounded(ggml_type type, const PanelToken &token, int64_t first) {
-  std::array<uint8_t, n_bytes> blocks{};
-  const int64_t n = std::min(k_product_super, token.n_in - first);
-  ggml_get_type_traits_cpu(type)->from_float(token.x + first, blocks.data(), n);
-  return blocks;
-}
-
-/// Q8_0: d, 32 codes.
-void fill_q8_0(const PanelToken &token, int32_t bias) {
-  constexpr int64_t k_bytes = 34;
+/// ggml's blocks of 32 codes, with `n_head` bytes in front that begin with an F16 scale. `second`
+/// makes of such a block the number that products need beside its scale.
+template <ggml_type type, size_t n_head, class Second>
+void fill_blocks(InputForm form, const PanelToken &token, const Second &second) {
+  constexpr size_t k_block_bytes = n_head + 32;
+  const auto quantise = ggml_get_type_traits_cpu(type)->from_float;
   for (int64_t first = 0; first < token.n_in; first += k_product_super) {
-    const auto blocks = rounded<8 * k_bytes>(GGML_TYPE_Q8_0, token, first);
-    const int64_t n = std::min(k_product_super, token.n_in - first) / k_product_block;
-    for (int64_t j = 0; j < n; ++j) {
-      const uint8_t *block = blocks.data() + j * k_bytes;
-      const Place place(token, first / k_product_block + j, 40);
-      std::memcpy(place.codes, block + 2, 32);
+    const int64_t n = std::min(k_product_super, token.n_in - first);
+    std::array<uint8_t, 8 * k_block_bytes> blocks{};
+    quantise(token.x + first, blocks.data(), n);
+    const uint8_t *block = blocks.data();
+    for (int64_t j = 0; j < n / k_product_block; ++j, block += k_block_bytes) {
+      const Place place(token, first / k_product_block + j, panel_block_bytes(form));
+      std::memcpy(place.codes, block + n_head, 32);
       put(token, place, 0, f16_at(block));
-      put(token, place, 1, -bias * sum_of(block + 2, 32));
+      put(token, place, 1, second(block));
     }
   }
 }
 
-/// Q8_1: d, s = d * (sum of codes), 32 codes.
+void fill_q8_0(InputForm form, const PanelToken &token, int32_t bias) {
+  fill_blocks<GGML_TYPE_Q8_0, 2>(
+      form, token, [bias](const uint8_t *block) { return -bias * sum_of(block + 2, 32); });
+}
+
+/// The second number is scale * (sum of codes), as ggml has it, rounded to F16.
 void fill_q8_1(const PanelToken &token) {
-  constexpr int64_t k_bytes = 36;
-  for (int64_t first = 0; first < token.n_in; first += k_product_super) {
-    const auto blocks = rounded<8 * k_bytes>(GGML_TYPE_Q8_1, token, first);
-    const int64_t n = std::min(k_product_super, token.n_in - first) / k_product_block;
-    for (int64_t j = 0; j < n; ++j) {
-      const uint8_t *block = blocks.data() + j * k_bytes;
-      const Place place(token, first / k_product_block + j, 40);
-      std::memcpy(place.codes, block + 4, 32);
-      put(token, place, 0, f16_at(block));
-      put(token, place, 1, f16_at(block + 2));
-    }
-  }
+  fill_blocks<GGML_TYPE_Q8_1, 4>(InputForm::q8_1, token,
+                                 [](const uint8_t *block) { return f16_at(block + 2); });
 }
 
 /// Q8_K's codes of 256 numbers. ggml has only a loop over single numbers for them, which takes a
-/// tenth of a product; this one gives the same bits in loops that compilers make vectors of.
+/// tenth of a product; this one gives the same bits in loops that compilers make vectors of. The
+/// scale of numbers that are not all finite is NaN.
 struct CodesOfSuper {
   float scale = 0;
   std::array<int8_t, k_product_super> codes{};
@@ -91,14 +82,18 @@ struct CodesOfSuper {
   explicit CodesOfSuper(const float *x) {
     constexpr size_t k_lanes = 16;
     std::array<float, k_lanes> most{};
+    std::array<float, k_lanes> zeros{};  // unless a number is NaN or infinite
     for (size_t i = 0; i < codes.size(); i += k_lanes) {
       for (size_t lane = 0; lane < k_lanes; ++lane) {
         const float size = std::fabs(x[i + lane]);
         most[lane] = size > most[lane] ? size : most[lane];
+        zeros[lane] += size - size;
       }
     }
     const float largest = *std::ranges::max_element(most);
-    if (largest == 0) return;
+    // To ggml such a token is as good as any, and what comes of it a number.
+    scale = std::accumulate(zeros.begin(), zeros.end(), 0.0F);
+    if (largest == 0 || scale != 0) return;
     const float *signed_largest =
         std::find_if(x, x + codes.size(), [&](float one) { return std::fabs(one) == largest; });
     const float inverse = -127.0F / *signed_largest;
@@ -120,7 +115,7 @@ void fill_q8_k(const PanelToken &token) {
     const CodesOfSuper super(token.x + first);
     const auto *codes = reinterpret_cast<const uint8_t *>(super.codes.data());
     for (int64_t j = 0; j < 8; ++j, codes += 32) {
-      const Place place(token, first / k_product_block + j, 48);
+      const Place place(token, first / k_product_block + j, panel_block_bytes(InputForm::q8_k));
       const int32_t left = sum_of(codes, 16);
       const int32_t right = sum_of(codes + 16, 16);
       std::memcpy(place.codes, codes, 32);
@@ -165,11 +160,11 @@ void fill_bf16(const PanelToken &token) {
 void fill_panel(InputForm form, const PanelToken &token) {
   switch (form) {
     case InputForm::q8_0_bias8:
-      return fill_q8_0(token, 8);
+      return fill_q8_0(form, token, 8);
     case InputForm::q8_0_bias16:
-      return fill_q8_0(token, 16);
+      return fill_q8_0(form, token, 16);
     case InputForm::q8_0_bias128:
-      return fill_q8_0(token, 128);
+      return fill_q8_0(form, token, 128);
     case InputForm::q8_1:
       return fill_q8_1(token);
     case InputForm::q8_k:

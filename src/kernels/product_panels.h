@@ -15,8 +15,10 @@ struct PanelToken {
   int64_t i_token = 0;   ///< in it
 };
 
-/// Rounds a token as ggml does for its own products and lays it into its panel. n_in is a multiple
-/// of 256 for InputForm::q8_k and of 32 for other quantised forms. Any thread; one call per token.
+/// Quantises a token to the same bits as ggml does for its own products and lays it into its panel.
+/// A token of NaNs makes results that are not finite. Any thread; one call per token. REQUIRES:
+/// n_in is a multiple of 256 for InputForm::q8_k and of 32 for other quantised forms; ggml's CPU
+/// back end has been initialised, for its tables.
 void fill_panel(InputForm form, const PanelToken &token);
 
 }  // namespace patchbay

@@ -6,9 +6,9 @@
 
 namespace patchbay {
 
-/// The vectors of 256 bits for ProductLoops: a tile's rows in two halves. `Dot`, a type of the
-/// including file alone, multiplies codes with inputs.
-template <class Dot>
+/// The vectors of 256 bits for ProductLoops: a tile's rows in two halves. `Derived`, a type of the
+/// including file alone, adds what multiplies codes.
+template <class Derived>
 struct Vectors256 {
   using Codes = __m256i;
   using Ints = __m256i;
@@ -40,12 +40,6 @@ struct Vectors256 {
 
   static Ints zero_ints() { return _mm256_setzero_si256(); }
   static Ints set1_int(int32_t value) { return _mm256_set1_epi32(value); }
-  /// start + sum of codes times inputs, 4 n inputs from `a` on.
-  template <int max_code, int n>
-  static Ints dot(const Codes *codes, const uint8_t *a, Ints start) {
-    return Dot::template dot<max_code, n>(codes, a, start);
-  }
-
   static Floats zero() { return _mm256_setzero_ps(); }
   static Floats set1(float value) { return _mm256_set1_ps(value); }
   static Floats to_floats(Ints values) { return _mm256_cvtepi32_ps(values); }
@@ -63,15 +57,6 @@ struct Vectors256 {
   static Floats load_i8(const uint8_t *bytes, int half) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(
         _mm_loadl_epi64(reinterpret_cast<const __m128i *>(bytes + int64_t{8} * half))));
-  }
-  /// sum + the products of two BF16 numbers per row with two of the input.
-  static Floats add_pairs(Floats sum, Codes rows, int32_t inputs) {
-    const __m256i high = _mm256_set1_epi32(static_cast<int32_t>(0xFFFF0000U));
-    const __m256i both = _mm256_set1_epi32(inputs);
-    sum = _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_slli_epi32(rows, 16)),
-                          _mm256_castsi256_ps(_mm256_slli_epi32(both, 16)), sum);
-    return _mm256_fmadd_ps(_mm256_castsi256_ps(_mm256_and_si256(rows, high)),
-                           _mm256_castsi256_ps(_mm256_and_si256(both, high)), sum);
   }
   static void store(float *y, Floats values, int64_t n_rows) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

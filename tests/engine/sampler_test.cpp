@@ -73,6 +73,13 @@ TEST(Sampler, TheNucleusIsFoundInALargeVocabulary) {
   EXPECT_GT(part.size(), 450U);
 }
 
+TEST(Sampler, WhatIsFarBelowTheBestIsStillDrawnAtAHighTemperature) {
+  // At temperature 1 the second one would never come.
+  const std::vector<float> logits{0, -100};
+  EXPECT_EQ(frequencies(plain(1), logits).size(), 1U);
+  EXPECT_NEAR(frequencies(plain(100), logits).at(1), 1 / (1 + std::exp(1.0)), 0.02);
+}
+
 TEST(Sampler, PenaltiesLowerWhatHasOccurred) {
   auto params = plain(0);
   params.repeat_penalty = 2;
