@@ -11,7 +11,7 @@ namespace patchbay {
 enum class Isa {
   plain,        ///< standard C++, whatever the compiler makes of it
   avx2,         ///< AVX2, FMA, F16C
-  avx_vnni,     ///< and the VEX form of VNNI, on processors without AVX-512
+  avx_vnni,     ///< and the VEX form of VNNI, which matters where there is no AVX-512
   avx512,       ///< AVX-512 F, BW, DQ, VL
   avx512_vnni,  ///< and its VNNI
   avx512_bf16,  ///< and its BF16

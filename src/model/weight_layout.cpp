@@ -21,7 +21,7 @@ struct Gain {
   [[nodiscard]] float overall() const { return one * eight * many; }
 };
 
-/// bench/product_bench, 2048 x 2048, one thread: the smaller one of two runs, rounded down. A
+/// bench/kernel_table.py, 2048 x 2048, one thread: the smaller one of two runs, rounded down. A
 /// processor is compared to ggml built for it.
 Gain packed_gain(WeightFormat format, Isa isa) {
   const bool wide = isa >= Isa::avx512_vnni;
