@@ -139,8 +139,9 @@ class ColdReference : public testing::TestWithParam<Case> {};
 TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   TempDir dir;
   const auto &[tiny, layout, n_threads] = GetParam();
-  const bool may_pack = layout != WeightLayout::interleaved;
-  const auto model = load_tiny(tiny, dir, {.layout = {.pack = may_pack}});
+  const auto model = load_tiny(tiny, dir,
+                               {.layout = {.interleave = layout == WeightLayout::interleaved,
+                                           .pack = layout == WeightLayout::packed}});
   if (!has_layout(*model->store, layout))
     GTEST_SKIP() << "this processor has no such layout: " << to_string(layout);
   // Room for about three requests, so that most programs run out of it.
@@ -205,9 +206,19 @@ std::vector<Case> interleaved_cases() {
   return cases;
 }
 
+/// ggml's products of quantised weights.
+std::vector<Case> stored_cases() {
+  return {{of_type(tiny_llama(), GGML_TYPE_Q8_0)},
+          {of_type(tiny_mixtral(), GGML_TYPE_Q4_1)},
+          {of_type(tiny_gemma3(), GGML_TYPE_F16)},
+          {of_type(wide(tiny_llama()), GGML_TYPE_Q6_K)},
+          {of_type(wide(tiny_llama()), GGML_TYPE_Q3_K)}};
+}
+
 std::string name_of(const testing::TestParamInfo<Case> &info) { return info.param.model.name; }
 
 INSTANTIATE_TEST_SUITE_P(AllFamilies, ColdReference, testing::ValuesIn(plain_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(AsStored, ColdReference, testing::ValuesIn(stored_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Packed, ColdReference, testing::ValuesIn(packed_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Interleaved, ColdReference, testing::ValuesIn(interleaved_cases()),
                          name_of);
