@@ -17,8 +17,9 @@ KL(torch || engine) of each token, in nats. Four tables; exit code 1 when a limi
 3. Generic texts. The same on texts that no adapter was trained for.
 4. Gemma 3, the base alone, past its sliding window. Limit of the mean: GEMMA_LIMIT.
 
---tokens counts that many tokens in each row of tables 2 and 3, as far as there are held-out examples; 6000 settle the
-percentiles and take 20 minutes. Generic texts beyond our own are then taken from the manual that Python carries.
+--tokens counts that many tokens in each row of tables 2 and 3, as far as there are held-out examples; from N_SETTLED on the
+percentiles count too (8000 take 20 minutes). Generic texts beyond our own are then taken from the manual that Python
+carries, so they depend a little on its version.
 
 About eight minutes on two quiet cores: engine and torch run at the same time with one thread each. Needs torch,
 transformers, peft and gguf, the models in models/, and 600 MB for a temporary file.
