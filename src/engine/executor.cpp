@@ -172,6 +172,8 @@ Expected<void> Executor::compute(const Prepared &step) try {
   return {};
 } catch (const LoadError &error) {  // of the adapters' stacks, which are made when first needed
   return fail(error.code(), error.what());
+} catch (const std::bad_alloc &) {
+  return fail(ErrorCode::out_of_memory, "not enough memory for a step");
 }
 
 /// Where they lie, when that is memory of ours: a vocabulary per sequence is worth no copy.

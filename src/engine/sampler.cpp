@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <unordered_map>
 
 namespace patchbay {
@@ -59,18 +60,22 @@ Expected<void> check_sampling(const SamplingParams &params, int32_t n_vocab) {
   if (params.n_penalty_last < -1)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("n_penalty_last must be at least -1, found {}", params.n_penalty_last));
+  std::set<int32_t> forbidden;
   for (const auto &[token, bias] : params.logit_bias) {
     if (token < 0 || token >= n_vocab) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("logit_bias names token {} of a vocabulary of {}", token, n_vocab));
     }
     const bool forbids = bias == -std::numeric_limits<float>::infinity();
+    if (forbids) forbidden.insert(token);
     if (!forbids && !(std::abs(bias) <= k_huge)) {
       return fail(ErrorCode::invalid_argument,
                   fmt::format("logit_bias of token {} must be -inf, or from {} to {}, found {}",
                               token, -k_huge, k_huge, bias));
     }
   }
+  if (std::ssize(forbidden) >= n_vocab)
+    return fail(ErrorCode::invalid_argument, "logit_bias forbids every token of the vocabulary");
   return {};
 }
 

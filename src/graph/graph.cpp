@@ -24,10 +24,10 @@ Graph::Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
              std::unique_ptr<LoraStep> lora)
     : hparams_(hparams), kv_(kv), sizes_(sizes), lora_(std::move(lora)) {
   const size_t n_nodes = max_nodes(hparams_, lora_.get());
-  context_.reset(ggml_init({.mem_size = 2 * n_nodes * ggml_tensor_overhead() +
-                                        ggml_graph_overhead_custom(n_nodes, false),
-                            .mem_buffer = nullptr,
-                            .no_alloc = true}));
+  const size_t n_bytes =
+      2 * n_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_nodes, false);
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(n_bytes);
+  context_.reset(ggml_init({.mem_size = n_bytes, .mem_buffer = memory_.get(), .no_alloc = true}));
   cgraph_ = ggml_new_graph_custom(context_.get(), n_nodes, false);
   make_inputs();
 }

@@ -2,6 +2,7 @@
 
 #include <ggml-cpp.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -50,6 +51,7 @@ struct GraphInputs {
 class Graph {
  public:
   /// `kv` and `lora` outlive the graph. `lora` is null when no token of the step wears an adapter.
+  /// Throws std::bad_alloc.
   Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
         std::unique_ptr<LoraStep> lora = nullptr);
 
@@ -97,6 +99,7 @@ class Graph {
   const KvCache &kv_;
   GraphSizes sizes_;
   std::unique_ptr<LoraStep> lora_;
+  std::unique_ptr<std::byte[]> memory_;  // of the context: ggml ends the process where it has none
   ggml_context_ptr context_;
   ggml_cgraph *cgraph_ = nullptr;  // owned by context_
   GraphInputs inputs_;

@@ -142,6 +142,16 @@ TEST(Sampler, TheSameSeedGivesTheSameTokens) {
   EXPECT_NE(a, c);
 }
 
+TEST(CheckSampling, LeavesATokenToDraw) {
+  auto params = plain(0);
+  for (int32_t token = 0; token < 9; ++token) params.logit_bias.emplace_back(token, -k_inf);
+  EXPECT_TRUE(check_sampling(params, 10));
+  params.logit_bias.emplace_back(9, -k_inf);
+  const auto checked = check_sampling(params, 10);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message, testing::HasSubstr("forbids every token"));
+}
+
 TEST(CheckSampling, NamesTheParameterThatIsOutOfRange) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<std::pair<SamplingParams, std::string>> wrong{
