@@ -39,12 +39,12 @@ void load_weights(LoadedModel &model, const TensorTable &table, const WeightOpti
   model.store = std::make_unique<const WeightStore>(model.file, table, options, progress);
   const std::chrono::duration<double, std::milli> took = steady_clock::now() - start;
   log().info("{}: weights {}, in {:.0f} ms", model.info.path,
-             to_string(LayoutSummary(plan_weights(model, options))), took.count());
+             to_string(LayoutSummary::of(model.store->plan())), took.count());
 }
 
 }  // namespace
 
-std::vector<PlannedWeight> plan_weights(const LoadedModel &model, const WeightOptions &options) {
+WeightPlan plan_weights(const LoadedModel &model, const WeightOptions &options) {
   DecoderWeights unbound;
   const TensorTable table = make_tensor_table(*model.family, model.hparams(), unbound);
   return plan_weights(*model.file, table, options);

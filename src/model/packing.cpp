@@ -19,6 +19,7 @@ struct Part {
   PackJob job;  // of the expert
   int64_t first = 0;
   int64_t last = 0;
+  size_t i_shard = 0;
   uint8_t *tiles = nullptr;
 
   [[nodiscard]] std::span<const std::byte> rows() const {
@@ -41,6 +42,7 @@ void cut(const PackTask &task, std::vector<Part> &parts) {
       parts.push_back({.job = job,
                        .first = first,
                        .last = std::min(first + n_part, n_tiles),
+                       .i_shard = task.i_shard,
                        .tiles = task.tiles + (expert * n_tiles + first) * n_bytes});
     }
   }
@@ -57,7 +59,7 @@ void pack_weights(std::span<const PackTask> tasks, const PackListener &listener)
     const size_t i = next.fetch_add(1);
     if (i >= parts.size()) return false;
     pack_tiles(parts[i].job, parts[i].first, parts[i].last, parts[i].tiles);
-    listener.release(parts[i].rows());
+    listener.release(parts[i].i_shard, parts[i].rows());
     n_bytes_done += parts[i].rows().size();
     return true;
   };

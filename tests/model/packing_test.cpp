@@ -19,6 +19,7 @@ struct Rows {
   int64_t n_in;
   int64_t n_out;
   int64_t n_expert;
+  size_t i_shard = 0;
   WeightFormat format = *weight_format(type);
   size_t row_bytes = ggml_row_size(type, n_in);
   std::vector<std::byte> rows = std::vector<std::byte>(expert_bytes() * as_size(n_expert));
@@ -38,7 +39,9 @@ struct Rows {
   [[nodiscard]] PackJob job(size_t expert = 0) const {
     return {format, rows.data() + expert * expert_bytes(), row_bytes, n_in, n_out};
   }
-  [[nodiscard]] PackTask task() { return {job(), n_expert, tiles.data()}; }
+  [[nodiscard]] PackTask task() {
+    return {.job = job(), .n_expert = n_expert, .i_shard = i_shard, .tiles = tiles.data()};
+  }
 
   [[nodiscard]] std::vector<uint8_t> packed_one_after_the_other() const {
     std::vector<uint8_t> packed(tiles.size(), 0xAA);  // as tiles: packing leaves gaps alone
@@ -54,13 +57,15 @@ struct Rows {
 struct Told {
   std::mutex mutex;
   std::vector<std::span<const std::byte>> released;
+  std::vector<size_t> shards;            // of what was released
   std::vector<std::thread::id> threads;  // that told what is done
   size_t n_bytes = 0;
 
   [[nodiscard]] PackListener listener() {
     return {.release =
-                [this](std::span<const std::byte> rows) {
+                [this](size_t i_shard, std::span<const std::byte> rows) {
                   const std::scoped_lock lock(mutex);
+                  shards.push_back(i_shard);
                   released.push_back(rows);
                 },
             .done =
@@ -116,6 +121,18 @@ TEST(PackWeights, ReleasesEveryByteOfEveryWeightOnce) {
   size_t n_released = 0;
   for (const auto &rows : told.released) n_released += rows.size();
   EXPECT_EQ(n_released, n_bytes);
+}
+
+TEST(PackWeights, ReleasesRowsInTheShardOfTheirWeight) {
+  auto weights = some_weights();
+  for (size_t i = 0; i < weights.size(); ++i) weights[i].i_shard = 10 + i;
+  Told told;
+  pack_weights(tasks_of(weights), told.listener());
+  for (size_t i = 0; i < told.released.size(); ++i) {
+    const auto &rows = weights.at(told.shards[i] - 10).rows;
+    EXPECT_GE(told.released[i].data(), rows.data());
+    EXPECT_LT(told.released[i].data(), rows.data() + rows.size());
+  }
 }
 
 TEST(PackWeights, TellsTheCallingThreadOfAllBytes) {
