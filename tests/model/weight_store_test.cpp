@@ -197,6 +197,7 @@ class PackedWeights : public testing::Test {
     EXPECT_EQ(packed.format, weight_format(tensor.type)) << name;
     EXPECT_EQ(packed.n_in, tensor.ne[0]) << name;
     EXPECT_EQ(packed.n_out, tensor.ne[1]) << name;
+    EXPECT_EQ(packed.n_expert, tensor.ne[2]) << name;
     const auto *rows = reinterpret_cast<const std::byte *>(bytes_.at(name).data());
     for (int64_t expert = 0; expert < tensor.ne[2]; ++expert) {
       const size_t n_bytes =
