@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "arch/decoder.h"
@@ -63,7 +64,7 @@ std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
   load_weights(*model, table, options, progress);
   if (folding)
     model->rotations = std::make_unique<const RotationStore>(path.string(), *folding, table);
-  model->info.tied_head = has_tied_head(model->weights);
+  model->info.tied_head = std::ranges::any_of(table.specs(), &TensorSpec::is_tied);
   model->info.uses = record_uses(*model->family, model->hparams(), model->weights);
   if (folding) settle_folding(*folding, model->info);
   model->tokenizer = Tokenizer::load(*model->file);
