@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_affinity.h"
 #include "base/log.h"
 
 namespace patchbay {
@@ -64,7 +65,7 @@ void pack_weights(std::span<const PackTask> tasks, const PackListener &listener)
     return true;
   };
   std::vector<std::jthread> threads;
-  const size_t n_threads = std::min<size_t>(std::thread::hardware_concurrency(), parts.size());
+  const size_t n_threads = std::min<size_t>(n_allowed_cpus(), parts.size());
   try {
     while (threads.size() + 1 < n_threads) {
       threads.emplace_back([&pack_one] {

@@ -24,7 +24,7 @@ struct PackListener {
   std::function<void(size_t n_bytes)> done;
 };
 
-/// Packs all tasks with as many threads as the machine has cores.
+/// Packs all tasks with as many threads as the calling one has CPUs that it may run on.
 void pack_weights(std::span<const PackTask> tasks, const PackListener &listener);
 
 }  // namespace patchbay

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_affinity.h"
 #include "model/packed_weight.h"
 
 namespace patchbay {
@@ -57,6 +58,7 @@ struct Rows {
 struct Told {
   std::mutex mutex;
   std::vector<std::span<const std::byte>> released;
+  std::vector<std::thread::id> packers;  // that released it
   std::vector<size_t> shards;            // of what was released
   std::vector<std::thread::id> threads;  // that told what is done
   size_t n_bytes = 0;
@@ -66,6 +68,7 @@ struct Told {
                 [this](size_t i_shard, std::span<const std::byte> rows) {
                   const std::scoped_lock lock(mutex);
                   shards.push_back(i_shard);
+                  packers.push_back(std::this_thread::get_id());
                   released.push_back(rows);
                 },
             .done =
@@ -143,6 +146,15 @@ TEST(PackWeights, TellsTheCallingThreadOfAllBytes) {
   pack_weights(tasks_of(weights), told.listener());
   EXPECT_EQ(told.n_bytes, n_bytes);
   EXPECT_EQ(std::ranges::count(told.threads, std::this_thread::get_id()), std::ssize(told.threads));
+}
+
+TEST(PackWeights, StaysInTheCallingThreadWhereThatMayUseOneCpu) {
+  auto weights = some_weights();
+  Told told;
+  const AffinityScope scope(allowed_cpus().front());
+  pack_weights(tasks_of(weights), told.listener());
+  EXPECT_EQ(std::ranges::count(told.packers, std::this_thread::get_id()),
+            std::ssize(told.released));
 }
 
 TEST(PackWeights, OfNoneDoesNothing) {
