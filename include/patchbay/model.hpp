@@ -15,8 +15,8 @@ struct Adapter;
 struct LoadedModel;
 
 struct ModelOptions {
-  /// Copy weights into faster layouts where they pay, and weights that read one input into one
-  /// tensor; off: everything stays mapped.
+  /// Copy weights into faster layouts where they pay, and those that read one input into one tensor
+  /// where Patchbay's own kernels do not multiply them; off: everything stays mapped.
   bool repack = true;
   /// With repack: multiply by Patchbay's own kernels where they are faster; off: by ggml's only.
   bool own_products = true;

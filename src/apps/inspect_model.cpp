@@ -115,27 +115,25 @@ std::string layout_text(const PlannedWeight &weight) {
   return weight.isa ? fmt::format("{} ({})", layout, to_string(*weight.isa)) : std::string(layout);
 }
 
-ordered_json layout_json(const std::vector<PlannedWeight> &weights) {
-  const LayoutSummary summary(weights);
-  ordered_json isas = ordered_json::array();
-  for (const Isa isa : summary.isas) isas.push_back(to_string(isa));
+ordered_json layout_json(const WeightPlan &plan) {
+  const auto summary = LayoutSummary::of(plan);
   return {{"n_packed", summary.n_packed},
           {"n_interleaved", summary.n_interleaved},
           {"n_as_stored", summary.n_as_stored},
-          {"instruction_sets", isas}};
+          {"instruction_sets", summary.isas}};
 }
 
 /// Layouts of the weights that have their numbers from a tensor: one, or two where a tied head is
 /// packed beside the table. Empty: the model cannot be run.
-ordered_json layouts_of(const GgufTensor &tensor, const std::vector<PlannedWeight> &weights) {
+ordered_json layouts_of(const GgufTensor &tensor, const WeightPlan &plan) {
   ordered_json layouts = ordered_json::array();
-  for (const auto &weight : weights) {
+  for (const auto &weight : plan.weights) {
     if (weight.stored_as == tensor.name) layouts.push_back(layout_text(weight));
   }
   return layouts;
 }
 
-ordered_json tensors_json(const GgufFile &file, const std::vector<PlannedWeight> &weights) {
+ordered_json tensors_json(const GgufFile &file, const WeightPlan &plan) {
   ordered_json json = ordered_json::array();
   for (const auto &tensor : file.tensors()) {
     const std::vector<int64_t> shape(tensor.ne.begin(), tensor.ne.begin() + tensor.n_dims);
@@ -143,37 +141,43 @@ ordered_json tensors_json(const GgufFile &file, const std::vector<PlannedWeight>
                     {"type", ggml_type_name(tensor.type)},
                     {"shape", shape},
                     {"size_bytes", tensor.data.size()},
-                    {"layout", layouts_of(tensor, weights)}});
+                    {"layout", layouts_of(tensor, plan)}});
   }
   return json;
 }
 
-/// What only the loader knows; the weights stay in the mapping. Returns how they would lie
-/// otherwise.
-std::vector<PlannedWeight> put_loaded(const GgufFile &file, bool with_uses, ordered_json &json) {
-  json["supported"] = false;
-  json["problem"] = nullptr;
+ordered_json or_null(const std::optional<std::string> &text) {
+  return text ? ordered_json(*text) : ordered_json(nullptr);
+}
+
+/// What the loader says of a model.
+struct Loading {
+  std::shared_ptr<const LoadedModel> model;  // null: it cannot be run
+  WeightPlan plan;                           // how its weights would lie
+  std::optional<std::string> problem;
+};
+
+/// The weights stay in the mapping.
+Loading try_to_load(const GgufFile &file) try {
+  const auto model = load_model(file.path(), WeightOptions::as_stored());
+  return {.model = model, .plan = plan_weights(*model)};
+} catch (const LoadError &error) {
+  return {.problem = error.what()};
+}
+
+void put_loaded(const Loading &loading, bool with_uses, ordered_json &json) {
+  const auto &[model, plan, problem] = loading;
+  json["supported"] = model != nullptr;
+  json["problem"] = or_null(problem);
   json["hyper_parameters"] = nullptr;
   json["tied_head"] = nullptr;
   json["adaptable"] = nullptr;
   json["layout"] = nullptr;
-  try {
-    const auto model = load_model(file.path(), WeightOptions::as_stored());
-    json["supported"] = true;
-    json["hyper_parameters"] = hparams_json(model->hparams());
-    json["tied_head"] = model->info.tied_head;
-    json["adaptable"] = adaptable_json(model->info.uses, with_uses);
-    auto weights = plan_weights(*model);
-    json["layout"] = layout_json(weights);
-    return weights;
-  } catch (const LoadError &error) {
-    json["problem"] = error.what();
-  }
-  return {};
-}
-
-ordered_json or_null(const std::optional<std::string> &text) {
-  return text ? ordered_json(*text) : ordered_json(nullptr);
+  if (model == nullptr) return;
+  json["hyper_parameters"] = hparams_json(model->hparams());
+  json["tied_head"] = model->info.tied_head;
+  json["adaptable"] = adaptable_json(model->info.uses, with_uses);
+  json["layout"] = layout_json(plan);
 }
 
 }  // namespace
@@ -190,11 +194,12 @@ ordered_json model_json(const GgufFile &file, bool with_tensors) {
                     {"type", or_null(text_of(file, "general.type"))},
                     {"name", or_null(text_of(file, "general.name"))},
                     {"architecture", or_null(text_of(file, "general.architecture"))}};
-  const auto weights = put_loaded(file, with_tensors, json);
+  const Loading loading = try_to_load(file);
+  put_loaded(loading, with_tensors, json);
   put_tensor_sums(file, json);
   json["tokenizer"] = tokenizer_json(file);
   json["metadata"] = metadata_json(file);
-  if (with_tensors) json["tensors"] = tensors_json(file, weights);
+  if (with_tensors) json["tensors"] = tensors_json(file, loading.plan);
   return json;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/inspect_table.h"
+#include "model/layout_summary.h"
 
 namespace patchbay {
 namespace {
@@ -131,13 +132,12 @@ std::string tokenizer_text(const ordered_json &tokenizer) {
                      value_text(tokenizer.at("pre")), tokenizer.at("n_vocab").get<uint64_t>());
 }
 
-/// "210 packed (avx512_vnni), 1 interleaved, 61 as stored"
 std::string layout_text(const ordered_json &layout) {
-  const auto isas = layout.at("instruction_sets").get<std::vector<std::string>>();
-  return fmt::format(
-      "{} packed{}, {} interleaved, {} as stored", layout.at("n_packed").get<size_t>(),
-      isas.empty() ? "" : fmt::format(" ({})", fmt::join(isas, ", ")),
-      layout.at("n_interleaved").get<size_t>(), layout.at("n_as_stored").get<size_t>());
+  return to_string(
+      LayoutSummary{.n_packed = layout.at("n_packed").get<size_t>(),
+                    .n_interleaved = layout.at("n_interleaved").get<size_t>(),
+                    .n_as_stored = layout.at("n_as_stored").get<size_t>(),
+                    .isas = layout.at("instruction_sets").get<std::vector<std::string>>()});
 }
 
 std::string model_head(const ordered_json &report) {

@@ -13,10 +13,6 @@ TensorTable make_tensor_table(const Family &family, const HParams &hparams,
   return table;
 }
 
-bool has_tied_head(const DecoderWeights &weights) {
-  return weights.output.tensor == weights.token_embd.tensor;
-}
-
 ggml_tensor *build_decoder(Graph &g, const Family &family, const DecoderWeights &weights) {
   ggml_tensor *x = embed(g, weights.token_embd);
   if (g.hparams().embd_scale != 1) x = ggml_scale(g.context(), x, g.hparams().embd_scale);

@@ -9,10 +9,6 @@ namespace patchbay {
 [[nodiscard]] TensorTable make_tensor_table(const Family &family, const HParams &hparams,
                                             DecoderWeights &weights);
 
-/// Whether the head multiplies the rows of the table, for the file has no output.weight. After
-/// loading.
-[[nodiscard]] bool has_tied_head(const DecoderWeights &weights);
-
 /// Token ids to logits: embed, every layer, final norm, head. Returns F32 [n_vocab, n_outputs],
 /// already part of the graph.
 [[nodiscard]] ggml_tensor *build_decoder(Graph &g, const Family &family,

@@ -1,10 +1,9 @@
 #include "engine/compute_options.h"
 
 #include <algorithm>
-#include <thread>
 
+#include "base/cpu_affinity.h"
 #include "base/log.h"
-#include "engine/cpu_affinity.h"
 
 namespace patchbay {
 namespace {
@@ -24,8 +23,7 @@ KvDemand kv_demand(const EngineOptions &options, const Model &model) {
 }  // namespace
 
 uint32_t compute_threads(uint32_t wanted) {
-  auto n_cores = static_cast<uint32_t>(allowed_cpus().size());
-  if (n_cores == 0) n_cores = std::max(1U, std::thread::hardware_concurrency());
+  const uint32_t n_cores = n_allowed_cpus();
   if (wanted > n_cores) log().warn("{} threads on {} cores: using {}", wanted, n_cores, n_cores);
   return wanted == 0 ? n_cores : std::min(wanted, n_cores);
 }

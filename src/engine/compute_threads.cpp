@@ -2,8 +2,8 @@
 
 #include <new>
 
+#include "base/cpu_affinity.h"
 #include "base/log.h"
-#include "engine/cpu_affinity.h"
 
 namespace patchbay {
 namespace {

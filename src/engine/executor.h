@@ -108,7 +108,7 @@ class Executor {
   [[nodiscard]] Expected<KvTables::Reservation> reserve(const Prepared &step);
   [[nodiscard]] GraphSizes sizes_of(const Prepared &step) const;
   [[nodiscard]] Expected<void> compute(const Prepared &step);
-  [[nodiscard]] std::span<const float> read_logits();
+  [[nodiscard]] std::span<const float> read_logits() const;
   [[nodiscard]] LoraShape lora_shape(const Routing &routing);
   [[nodiscard]] std::unique_ptr<LoraStep> make_lora_step(const GraphKey &key);
   [[nodiscard]] bool build(const GraphKey &key);
@@ -130,7 +130,6 @@ class Executor {
   uint64_t n_graphs_built_ = 0;
   std::unique_ptr<Graph> graph_;
   ggml_tensor *logits_ = nullptr;  // owned by graph_
-  std::vector<float> out_;         // logits of a device
 };
 
 }  // namespace patchbay

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "arch/decoder.h"
@@ -39,12 +40,12 @@ void load_weights(LoadedModel &model, const TensorTable &table, const WeightOpti
   model.store = std::make_unique<const WeightStore>(model.file, table, options, progress);
   const std::chrono::duration<double, std::milli> took = steady_clock::now() - start;
   log().info("{}: weights {}, in {:.0f} ms", model.info.path,
-             to_string(LayoutSummary(plan_weights(model, options))), took.count());
+             to_string(LayoutSummary::of(model.store->plan())), took.count());
 }
 
 }  // namespace
 
-std::vector<PlannedWeight> plan_weights(const LoadedModel &model, const WeightOptions &options) {
+WeightPlan plan_weights(const LoadedModel &model, const WeightOptions &options) {
   DecoderWeights unbound;
   const TensorTable table = make_tensor_table(*model.family, model.hparams(), unbound);
   return plan_weights(*model.file, table, options);
@@ -63,7 +64,7 @@ std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
   load_weights(*model, table, options, progress);
   if (folding)
     model->rotations = std::make_unique<const RotationStore>(path.string(), *folding, table);
-  model->info.tied_head = has_tied_head(model->weights);
+  model->info.tied_head = std::ranges::any_of(table.specs(), &TensorSpec::is_tied);
   model->info.uses = record_uses(*model->family, model->hparams(), model->weights);
   if (folding) settle_folding(*folding, model->info);
   model->tokenizer = Tokenizer::load(*model->file);

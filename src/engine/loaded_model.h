@@ -23,10 +23,8 @@ struct LoadedModel {
   [[nodiscard]] const HParams &hparams() const { return info.hparams; }
 };
 
-/// How the model's weights lie in memory when it is loaded with these options, in the order of its
-/// table of tensors.
-[[nodiscard]] std::vector<PlannedWeight> plan_weights(const LoadedModel &model,
-                                                      const WeightOptions &options = {});
+/// How the model's weights lie in memory when it is loaded with these options.
+[[nodiscard]] WeightPlan plan_weights(const LoadedModel &model, const WeightOptions &options = {});
 
 /// Throws LoadError.
 [[nodiscard]] std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,

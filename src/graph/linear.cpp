@@ -110,8 +110,7 @@ ggml_tensor *linear_experts(Graph &g, const Weight &weight, ggml_tensor *x, ggml
   ggml_tensor *input = input_of(g, weight, x);
   ggml_tensor *y = weight.packed == nullptr
                        ? ggml_mul_mat_id(g.context(), weight.tensor, input, experts)
-                       : g.products().multiply_experts(g.context(), *weight.packed,
-                                                       weight.tensor->ne[2], input, experts);
+                       : g.products().multiply_experts(g.context(), *weight.packed, input, experts);
   return g.lora() == nullptr ? y : g.lora()->add_experts(g, weight, x, experts, y);
 }
 

@@ -36,7 +36,8 @@ struct LoraShape {
   }
 };
 
-/// A base product: the rows of one weight, or of several whose rows lie in one tensor.
+/// A base product: of one weight, or of several that are multiplied together because their rows lie
+/// in one tensor or in tiles of our own products.
 struct BaseProduct {
   std::span<const Weight *const> weights;
   ggml_tensor *y = nullptr;  // F32 [sum of n_out, n_rows]

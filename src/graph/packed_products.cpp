@@ -89,9 +89,8 @@ ggml_tensor *PackedProducts::panels_of_experts(ggml_context *context, ggml_tenso
 }
 
 ggml_tensor *PackedProducts::multiply_experts(ggml_context *context, const PackedWeight &weight,
-                                              int64_t n_expert, ggml_tensor *x,
-                                              ggml_tensor *experts) {
-  ggml_tensor *order = order_of(context, experts, n_expert);
+                                              ggml_tensor *x, ggml_tensor *experts) {
+  ggml_tensor *order = order_of(context, experts, weight.n_expert);
   const InputForm form = layout_of(weight.format).input;
   PackedProduct &product =
       products_.emplace_back(std::vector<PackedProduct::Part>{{&weight, 0}}, least_strips(weight));

@@ -36,8 +36,7 @@ class PackedProducts {
   /// x F32 [n_in, 1 or n_used, n_rows], experts I32 [n_used, n_rows] -> F32 [n_out, n_used,
   /// n_rows].
   [[nodiscard]] ggml_tensor *multiply_experts(ggml_context *context, const PackedWeight &weight,
-                                              int64_t n_expert, ggml_tensor *x,
-                                              ggml_tensor *experts);
+                                              ggml_tensor *x, ggml_tensor *experts);
 
  private:
   [[nodiscard]] ggml_tensor *panels_of(ggml_context *context, ggml_tensor *x, InputForm form);

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "model/weight_store.h"
+#include "model/weight_plan.h"
 
 namespace patchbay {
 
@@ -14,9 +13,9 @@ struct LayoutSummary {
   size_t n_packed = 0;
   size_t n_interleaved = 0;
   size_t n_as_stored = 0;
-  std::vector<Isa> isas;  ///< of the products of packed ones, in their order
+  std::vector<std::string> isas;  ///< names of those of the packed ones' products, in Isa's order
 
-  explicit LayoutSummary(std::span<const PlannedWeight> weights);
+  [[nodiscard]] static LayoutSummary of(const WeightPlan &plan);
 };
 
 /// "210 packed (avx512_vnni), 1 interleaved, 61 as stored"

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_affinity.h"
 #include "base/log.h"
 
 namespace patchbay {
@@ -19,6 +20,7 @@ struct Part {
   PackJob job;  // of the expert
   int64_t first = 0;
   int64_t last = 0;
+  size_t i_shard = 0;
   uint8_t *tiles = nullptr;
 
   [[nodiscard]] std::span<const std::byte> rows() const {
@@ -41,6 +43,7 @@ void cut(const PackTask &task, std::vector<Part> &parts) {
       parts.push_back({.job = job,
                        .first = first,
                        .last = std::min(first + n_part, n_tiles),
+                       .i_shard = task.i_shard,
                        .tiles = task.tiles + (expert * n_tiles + first) * n_bytes});
     }
   }
@@ -57,12 +60,12 @@ void pack_weights(std::span<const PackTask> tasks, const PackListener &listener)
     const size_t i = next.fetch_add(1);
     if (i >= parts.size()) return false;
     pack_tiles(parts[i].job, parts[i].first, parts[i].last, parts[i].tiles);
-    listener.release(parts[i].rows());
+    listener.release(parts[i].i_shard, parts[i].rows());
     n_bytes_done += parts[i].rows().size();
     return true;
   };
   std::vector<std::jthread> threads;
-  const size_t n_threads = std::min<size_t>(std::thread::hardware_concurrency(), parts.size());
+  const size_t n_threads = std::min<size_t>(n_allowed_cpus(), parts.size());
   try {
     while (threads.size() + 1 < n_threads) {
       threads.emplace_back([&pack_one] {

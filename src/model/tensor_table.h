@@ -29,7 +29,7 @@ struct TensorSpec {
   /// Whose rows this weight multiplies where the file has none of its own.
   const Weight *tied_to = nullptr;
 
-  /// After loading.
+  /// Whether the file has no rows of its own for this weight. After loading.
   [[nodiscard]] bool is_tied() const {
     return tied_to != nullptr && weight->tensor == tied_to->tensor;
   }
@@ -59,8 +59,8 @@ class TensorTable {
     add({"output.weight", {n_embd, n_vocab, 1}, TensorRole::linear, false, &weight, &table});
   }
 
-  /// Linear weights that read one input: where they can, their rows are kept in one tensor, in this
-  /// order, and each weight is a view of its own.
+  /// Linear weights that read one input: where they can and are not packed, their rows are kept in
+  /// one tensor, in this order, and each weight is a view of its own.
   void join(std::vector<const Weight *> weights) { joins_.push_back(std::move(weights)); }
 
   [[nodiscard]] const std::vector<TensorSpec> &specs() const & { return specs_; }

@@ -123,15 +123,9 @@ struct Case {
 };
 
 bool has_layout(const WeightStore &store, WeightLayout layout) {
-  switch (layout) {
-    case WeightLayout::as_stored:
-      return store.n_packed() + store.n_interleaved() == 0;
-    case WeightLayout::interleaved:
-      return store.n_interleaved() > 0;
-    case WeightLayout::packed:
-      return store.n_packed() > 0;
-  }
-  return false;
+  const WeightPlan &plan = store.plan();
+  return layout == WeightLayout::as_stored ? plan.count(layout) == plan.weights.size()
+                                           : plan.count(layout) > 0;
 }
 
 class ColdReference : public testing::TestWithParam<Case> {};

@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_affinity.h"
 #include "engine/chain_graph.h"
-#include "engine/cpu_affinity.h"
 
 namespace patchbay {
 namespace {

@@ -123,11 +123,11 @@ struct ExpertsCase {
 std::vector<float> ours(const PackedRows &weight, const ExpertsCase &c, int n_threads) {
   const auto context = data_context();
   PackedProducts products;
-  ggml_tensor *experts = chosen(context.get(), c.experts, c.k_n_used, weight.n_expert());
-  return compute(context.get(),
-                 products.multiply_experts(context.get(), weight.packed(), weight.n_expert(),
-                                           c.input_in(context.get()), experts),
-                 n_threads);
+  ggml_tensor *experts = chosen(context.get(), c.experts, c.k_n_used, weight.packed().n_expert);
+  return compute(
+      context.get(),
+      products.multiply_experts(context.get(), weight.packed(), c.input_in(context.get()), experts),
+      n_threads);
 }
 
 std::vector<float> ggmls(const PackedRows &weight, const ExpertsCase &c) {
@@ -135,7 +135,7 @@ std::vector<float> ggmls(const PackedRows &weight, const ExpertsCase &c) {
   return compute(
       context.get(),
       ggml_mul_mat_id(context.get(), weight.tensor(context.get()), c.input_in(context.get()),
-                      chosen(context.get(), c.experts, c.k_n_used, weight.n_expert())),
+                      chosen(context.get(), c.experts, c.k_n_used, weight.packed().n_expert)),
       1);
 }
 
@@ -216,7 +216,7 @@ TEST(PackedProducts, AnInputMayGoToExpertsOfTwoChoicesAndToAllRows) {
   };
   for (const std::vector<int32_t> &experts : {std::vector{2, 0}, {0, 1}}) {
     ggml_tensor *ids = chosen(context.get(), experts, 2, 3);
-    put(products.multiply_experts(context.get(), weight.packed(), 3, x, ids),
+    put(products.multiply_experts(context.get(), weight.packed(), x, ids),
         ggml_mul_mat_id(context.get(), weight.tensor(context.get()), x, ids));
   }
   const PackedWeight *one = &dense.packed();

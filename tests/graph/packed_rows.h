@@ -36,13 +36,12 @@ class PackedRows {
  public:
   PackedRows(ggml_type type, int64_t n_in, int64_t n_out, int64_t n_expert = 1, uint32_t seed = 1)
       : type_(type),
-        n_expert_(n_expert),
         rows_(ggml_row_size(type, n_in) * static_cast<size_t>(n_out * n_expert)),
-        packed_{.format = *weight_format(type), .n_in = n_in, .n_out = n_out} {
+        packed_{
+            .format = *weight_format(type), .n_in = n_in, .n_out = n_out, .n_expert = n_expert} {
     const auto numbers = normal_numbers(n_in * n_out * n_expert, seed);
     ggml_quantize_chunk(type, numbers.data(), rows_.data(), 0, n_out * n_expert, n_in, nullptr);
-    tiles_.resize(
-        static_cast<size_t>(n_expert * packed_.n_tiles() * tile_bytes(packed_.format, n_in)), 0xAA);
+    tiles_.resize(packed_.size_bytes(), 0xAA);
     packed_.tiles = tiles_.data();
     const size_t row_bytes = ggml_row_size(type, n_in);
     for (int64_t expert = 0; expert < n_expert; ++expert) {
@@ -55,19 +54,17 @@ class PackedRows {
   PackedRows &operator=(const PackedRows &) = delete;
 
   [[nodiscard]] const PackedWeight &packed() const { return packed_; }
-  [[nodiscard]] int64_t n_expert() const { return n_expert_; }
 
   /// The same as a tensor of ggml's [n_in, n_out, n_expert].
   [[nodiscard]] ggml_tensor *tensor(ggml_context *context) const {
     ggml_tensor *tensor =
-        ggml_new_tensor_3d(context, type_, packed_.n_in, packed_.n_out, n_expert_);
+        ggml_new_tensor_3d(context, type_, packed_.n_in, packed_.n_out, packed_.n_expert);
     std::memcpy(tensor->data, rows_.data(), rows_.size());
     return tensor;
   }
 
  private:
   ggml_type type_;
-  int64_t n_expert_;
   std::vector<std::byte> rows_;
   std::vector<uint8_t> tiles_;
   PackedWeight packed_;

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_affinity.h"
 #include "model/packed_weight.h"
 
 namespace patchbay {
@@ -19,6 +20,7 @@ struct Rows {
   int64_t n_in;
   int64_t n_out;
   int64_t n_expert;
+  size_t i_shard = 0;
   WeightFormat format = *weight_format(type);
   size_t row_bytes = ggml_row_size(type, n_in);
   std::vector<std::byte> rows = std::vector<std::byte>(expert_bytes() * as_size(n_expert));
@@ -38,7 +40,9 @@ struct Rows {
   [[nodiscard]] PackJob job(size_t expert = 0) const {
     return {format, rows.data() + expert * expert_bytes(), row_bytes, n_in, n_out};
   }
-  [[nodiscard]] PackTask task() { return {job(), n_expert, tiles.data()}; }
+  [[nodiscard]] PackTask task() {
+    return {.job = job(), .n_expert = n_expert, .i_shard = i_shard, .tiles = tiles.data()};
+  }
 
   [[nodiscard]] std::vector<uint8_t> packed_one_after_the_other() const {
     std::vector<uint8_t> packed(tiles.size(), 0xAA);  // as tiles: packing leaves gaps alone
@@ -54,13 +58,17 @@ struct Rows {
 struct Told {
   std::mutex mutex;
   std::vector<std::span<const std::byte>> released;
+  std::vector<std::thread::id> packers;  // that released it
+  std::vector<size_t> shards;            // of what was released
   std::vector<std::thread::id> threads;  // that told what is done
   size_t n_bytes = 0;
 
   [[nodiscard]] PackListener listener() {
     return {.release =
-                [this](std::span<const std::byte> rows) {
+                [this](size_t i_shard, std::span<const std::byte> rows) {
                   const std::scoped_lock lock(mutex);
+                  shards.push_back(i_shard);
+                  packers.push_back(std::this_thread::get_id());
                   released.push_back(rows);
                 },
             .done =
@@ -118,6 +126,18 @@ TEST(PackWeights, ReleasesEveryByteOfEveryWeightOnce) {
   EXPECT_EQ(n_released, n_bytes);
 }
 
+TEST(PackWeights, ReleasesRowsInTheShardOfTheirWeight) {
+  auto weights = some_weights();
+  for (size_t i = 0; i < weights.size(); ++i) weights[i].i_shard = 10 + i;
+  Told told;
+  pack_weights(tasks_of(weights), told.listener());
+  for (size_t i = 0; i < told.released.size(); ++i) {
+    const auto &rows = weights.at(told.shards[i] - 10).rows;
+    EXPECT_GE(told.released[i].data(), rows.data());
+    EXPECT_LT(told.released[i].data(), rows.data() + rows.size());
+  }
+}
+
 TEST(PackWeights, TellsTheCallingThreadOfAllBytes) {
   auto weights = some_weights();
   size_t n_bytes = 0;
@@ -126,6 +146,15 @@ TEST(PackWeights, TellsTheCallingThreadOfAllBytes) {
   pack_weights(tasks_of(weights), told.listener());
   EXPECT_EQ(told.n_bytes, n_bytes);
   EXPECT_EQ(std::ranges::count(told.threads, std::this_thread::get_id()), std::ssize(told.threads));
+}
+
+TEST(PackWeights, StaysInTheCallingThreadWhereThatMayUseOneCpu) {
+  auto weights = some_weights();
+  Told told;
+  const AffinityScope scope(allowed_cpus().front());
+  pack_weights(tasks_of(weights), told.listener());
+  EXPECT_EQ(std::ranges::count(told.packers, std::this_thread::get_id()),
+            std::ssize(told.released));
 }
 
 TEST(PackWeights, OfNoneDoesNothing) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "kernels/product.h"
-#include "model/packed_weight.h"
 #include "model/repack.h"
 
 namespace patchbay {
@@ -40,16 +39,6 @@ WeightLayout packed_on(Isa isa) {
 /// What ggml does on this processor.
 WeightLayout interleaved_if_possible(TensorRole role, const ggml_tensor &tensor) {
   return can_interleave(role, tensor) ? WeightLayout::interleaved : WeightLayout::as_stored;
-}
-
-TEST(WeightLayout, EveryFormatOfOurProductsHasATypeOfItsOwn) {
-  std::vector<WeightFormat> formats;
-  for (const ggml_type type : k_all) {
-    if (const auto format = weight_format(type)) formats.push_back(*format);
-  }
-  std::ranges::sort(formats);
-  EXPECT_TRUE(std::ranges::equal(formats, k_weight_formats));
-  EXPECT_EQ(weight_format(GGML_TYPE_F32), std::nullopt);
 }
 
 TEST(WeightLayout, QuantisedMatricesArePackedOnEveryInstructionSetWithProducts) {

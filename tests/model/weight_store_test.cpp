@@ -11,9 +11,9 @@
 #include <fstream>
 #include <map>
 
+#include "base/error.h"
 #include "base/temp_dir.h"
 #include "gguf/gguf_builder.h"
-#include "gguf/load_failure.h"
 #include "kernels/product.h"
 #include "kernels/product_pack.h"
 
@@ -52,10 +52,6 @@ class WeightStoreTest : public testing::Test {
                                          table_of(weights_), WeightOptions{}, LoadProgress{});
   }
 
-  std::string refusal(const GgufBuilder &builder) {
-    return load_failure([&] { (void)load(builder); });
-  }
-
   TempDir dir_;
   Weights weights_;
 };
@@ -80,37 +76,6 @@ TEST_F(WeightStoreTest, CopiesTensorsThatLieMisaligned) {
             (k_matrix.size() + 2 * k_vector.size()) * sizeof(float));
   EXPECT_EQ(static_cast<const float *>(weights_.norm.tensor->data)[3], 2.0F);
   EXPECT_EQ(static_cast<const float *>(weights_.linear.weight.tensor->data)[3], 0.5F);
-}
-
-TEST_F(WeightStoreTest, NamesTheMissingTensor) {
-  GgufBuilder file;
-  file.add_f32("layer.weight", {32, 16}, k_matrix);
-  EXPECT_THAT(refusal(file), HasSubstr("norm.weight is missing"));
-}
-
-TEST_F(WeightStoreTest, NamesTensorsThatNothingReads) {
-  EXPECT_THAT(refusal(sound().add_f32("extra.weight", {16}, k_vector)),
-              testing::AllOf(HasSubstr("1 tensor(s) that its architecture does not read"),
-                             HasSubstr("extra.weight")));
-}
-
-TEST_F(WeightStoreTest, NamesBothShapes) {
-  GgufBuilder file;
-  file.add_f32("layer.weight", {16, 32}, k_matrix).add_f32("norm.weight", {16}, k_vector);
-  EXPECT_THAT(refusal(file),
-              HasSubstr("layer.weight has incorrect shape: want [32, 16], found [16, 32]"));
-}
-
-TEST_F(WeightStoreTest, RefusesTypesThatCannotBeComputedWith) {
-  GgufBuilder file;
-  file.add_f32("layer.weight", {32, 16}, k_matrix);
-  file.add_tensor("norm.weight", GGML_TYPE_F16, {16}, std::string(32, '\0'));
-  EXPECT_THAT(refusal(file),
-              HasSubstr("norm.weight has a type that cannot be used here: want F32, found f16"));
-  GgufBuilder integers;
-  integers.add_tensor("layer.weight", GGML_TYPE_I32, {32, 16}, std::string(32 * 16 * 4, '\0'));
-  integers.add_f32("norm.weight", {16}, k_vector);
-  EXPECT_THAT(refusal(integers), HasSubstr("layer.weight has a type that cannot be used here"));
 }
 
 /// Three linear weights of 64 inputs that read one input together, each filled with its own number.
@@ -177,11 +142,12 @@ TEST_F(JoinedRows, AreRepackedTogetherOnlyWhereNoGroupOfRowsIsCut) {
   const WeightOptions only_interleaved{.layout = {.pack = false}};
   constexpr std::array k_all_q4_0{GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_0};
   const auto whole = load(k_all_q4_0, {8, 16, 24}, only_interleaved);
-  if (whole->n_interleaved() == 0) GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
-  EXPECT_EQ(whole->n_interleaved(), 3U);
+  if (whole->plan().count(WeightLayout::interleaved) == 0)
+    GTEST_SKIP() << "this CPU has no repacked layout for Q4_0";
+  EXPECT_EQ(whole->plan().count(WeightLayout::interleaved), 3U);
   EXPECT_NE(tensor(2).view_src, nullptr);
   const auto cut = load(k_all_q4_0, {8, 12, 24}, only_interleaved);
-  EXPECT_EQ(cut->n_interleaved(), 2U);
+  EXPECT_EQ(cut->plan().count(WeightLayout::interleaved), 2U);
   EXPECT_EQ(tensor(2).view_src, nullptr);
 }
 
@@ -231,6 +197,7 @@ class PackedWeights : public testing::Test {
     EXPECT_EQ(packed.format, weight_format(tensor.type)) << name;
     EXPECT_EQ(packed.n_in, tensor.ne[0]) << name;
     EXPECT_EQ(packed.n_out, tensor.ne[1]) << name;
+    EXPECT_EQ(packed.n_expert, tensor.ne[2]) << name;
     const auto *rows = reinterpret_cast<const std::byte *>(bytes_.at(name).data());
     for (int64_t expert = 0; expert < tensor.ne[2]; ++expert) {
       const size_t n_bytes =
@@ -258,8 +225,8 @@ TEST_F(PackedWeights, LieInTilesAndTheirTensorsAreWithoutData) {
   expect_tiles_of("experts.weight", experts_);
   EXPECT_EQ(linear_.weight.tensor->data, nullptr);
   EXPECT_EQ(experts_.tensor->data, nullptr);
-  EXPECT_EQ(store->n_packed(), 3U);
-  EXPECT_EQ(store->n_interleaved(), 0U);
+  EXPECT_EQ(store->plan().count(WeightLayout::packed), 3U);
+  EXPECT_EQ(store->plan().count(WeightLayout::interleaved), 0U);
 }
 
 TEST_F(PackedWeights, ATiedHeadHasACopyOfItsOwnBesideTheTableThatIsLookedUp) {
@@ -291,7 +258,7 @@ TEST_F(PackedWeights, CountAsCopiedAndAreReportedWhileTheyArePacked) {
 
 TEST_F(PackedWeights, StayMappedWhenNotAskedFor) {
   const auto store = load({.interleave = false, .pack = false});
-  EXPECT_EQ(store->n_packed(), 0U);
+  EXPECT_EQ(store->plan().count(WeightLayout::packed), 0U);
   EXPECT_EQ(store->copied_bytes(), 0U);
   for (const Weight *weight : {&linear_.weight, &experts_, &head_}) {
     EXPECT_EQ(weight->packed, nullptr) << weight->name;
@@ -299,25 +266,21 @@ TEST_F(PackedWeights, StayMappedWhenNotAskedFor) {
   }
 }
 
-TEST_F(PackedWeights, ArePlannedAsTheyAreThenLoaded) {
+TEST_F(PackedWeights, LieAsThePlanSays) {
   for (const bool pack : {true, false}) {
-    const LayoutOptions options{.interleave = false, .pack = pack, .isa = k_isa};
-    const auto store = load(options);
-    const auto file = GgufFile::open(dir_.path() / "model.gguf");
+    const auto store = load({.interleave = false, .pack = pack, .isa = k_isa});
     const std::vector weights{embd_, head_, linear_.weight, experts_, norm_};
-    const auto planned = plan_weights(file, table_, {.layout = options});
-    for (const auto &plan : planned) {
-      const auto weight = std::ranges::find(weights, plan.name, &Weight::name);
-      ASSERT_NE(weight, weights.end()) << plan.name;
-      EXPECT_EQ(plan.stored_as, weight->tensor->name);
-      EXPECT_EQ(plan.type, weight->tensor->type);
-      EXPECT_EQ(plan.layout == WeightLayout::packed, weight->packed != nullptr) << plan.name;
-      EXPECT_EQ(plan.isa.has_value(), weight->packed != nullptr) << plan.name;
+    for (const auto &planned : store->plan().weights) {
+      const auto weight = std::ranges::find(weights, planned.name, &Weight::name);
+      ASSERT_NE(weight, weights.end()) << planned.name;
+      EXPECT_EQ(planned.stored_as, weight->tensor->name);
+      EXPECT_EQ(planned.type, weight->tensor->type);
+      const bool is_packed = planned.layout == WeightLayout::packed;
+      EXPECT_EQ(is_packed, weight->packed != nullptr) << planned.name;
+      EXPECT_EQ(planned.isa.has_value(), is_packed) << planned.name;
     }
     // A tied head that is not packed is its table.
-    EXPECT_EQ(planned.size(), pack ? 5U : 4U);
-    EXPECT_EQ(std::ranges::count(planned, WeightLayout::packed, &PlannedWeight::layout),
-              static_cast<ptrdiff_t>(store->n_packed()));
+    EXPECT_EQ(store->plan().weights.size(), pack ? 5U : 4U);
   }
 }
 

@@ -1,4 +1,7 @@
-#include "engine/cpu_affinity.h"
+#include "base/cpu_affinity.h"
+
+#include <algorithm>
+#include <thread>
 
 namespace patchbay {
 namespace {
@@ -19,6 +22,11 @@ std::vector<int> allowed_cpus() {
     if (CPU_ISSET(cpu, &*cpus)) allowed.push_back(cpu);
   }
   return allowed;
+}
+
+uint32_t n_allowed_cpus() {
+  const auto n_allowed = static_cast<uint32_t>(allowed_cpus().size());
+  return n_allowed > 0 ? n_allowed : std::max(1U, std::thread::hardware_concurrency());
 }
 
 AffinityScope::AffinityScope(std::optional<int> cpu) : before_(affinity_of_this_thread()) {

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace patchbay {
 /// The CPUs that the calling thread may run on, ascending; empty when the system does not say (more
 /// than CPU_SETSIZE of them). A container or `taskset` may allow fewer than the machine has.
 [[nodiscard]] std::vector<int> allowed_cpus();
+
+/// How many those are, at least 1; when the system does not say, as many as the machine has.
+[[nodiscard]] uint32_t n_allowed_cpus();
 
 /// Puts the calling thread back on the CPUs that it had before, whatever happens to its affinity in
 /// the scope; optionally keeps it on one CPU until then. Where the system refuses, because that CPU

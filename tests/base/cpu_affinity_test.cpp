@@ -1,10 +1,8 @@
-#include "engine/cpu_affinity.h"
+#include "base/cpu_affinity.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-
-#include "engine/compute_options.h"
 
 namespace patchbay {
 namespace {
@@ -16,11 +14,14 @@ TEST(AllowedCpus, AreThoseOfTheCallingThread) {
   EXPECT_NE(std::ranges::find(cpus, sched_getcpu()), cpus.end());
 }
 
+TEST(AllowedCpus, AreCounted) { EXPECT_EQ(n_allowed_cpus(), allowed_cpus().size()); }
+
 TEST(AffinityScope, KeepsTheThreadOnOneCpuAndThenPutsItBack) {
   const std::vector<int> before = allowed_cpus();
   for (const int cpu : before) {
     const AffinityScope scope(cpu);
     EXPECT_EQ(allowed_cpus(), std::vector{cpu});
+    EXPECT_EQ(n_allowed_cpus(), 1U);
     EXPECT_EQ(sched_getcpu(), cpu);
   }
   EXPECT_EQ(allowed_cpus(), before);
@@ -33,12 +34,6 @@ TEST(AffinityScope, LeavesTheThreadAloneWhenTheCpuIsNotThere) {
     EXPECT_EQ(allowed_cpus(), before);
   }
   EXPECT_EQ(allowed_cpus(), before);
-}
-
-TEST(ComputeOptions, CountOnlyTheCpusThatAreAllowed) {
-  const AffinityScope scope(allowed_cpus().front());
-  EXPECT_EQ(compute_threads(0), 1U);
-  EXPECT_EQ(compute_threads(8), 1U);
 }
 
 }  // namespace
