@@ -176,7 +176,7 @@ void product_of_ggml(benchmark::State &state, const NamedFormat &named, int64_t 
   count_product(state, weights, n_tokens);
 }
 
-void round_input(benchmark::State &state, const NamedFormat &named, int64_t n_in) {
+void quantise_input(benchmark::State &state, const NamedFormat &named, int64_t n_in) {
   const InputForm form = layout_of(named.format).input;
   constexpr int64_t n_tokens = k_product_panel;
   const auto x = normal_numbers(static_cast<size_t>(n_in * n_tokens));
@@ -261,7 +261,7 @@ void register_all() {
     }
     benchmark::RegisterBenchmark(fmt::format("pack/{}", named.name).c_str(), pack, named, 2048,
                                  2048);
-    benchmark::RegisterBenchmark(fmt::format("round/{}", named.name).c_str(), round_input, named,
+    benchmark::RegisterBenchmark(fmt::format("round/{}", named.name).c_str(), quantise_input, named,
                                  2048);
   }
   for (const int64_t n_rank : {8, 16, 64}) {

@@ -4,17 +4,17 @@ namespace patchbay {
 namespace {
 
 /// An upper bound of the nodes of a step: what a layer's blocks need, plus the transforms of its at
-/// most five inputs where weights are folded, plus their rounding for our own products, plus the
+/// most five inputs where weights are folded, plus their quantising for our own products, plus the
 /// LoRA steps of its at most nine weights.
 size_t max_nodes(const HParams &hparams, const LoraStep *lora) {
   constexpr size_t k_per_layer = 96;
   constexpr size_t k_inputs = 5;
   constexpr size_t k_per_rotation = 9;
-  constexpr size_t k_per_rounding = 4;  // one per form, and the order of experts
+  constexpr size_t k_per_input_form = 4;  // one per form, and the order of experts
   constexpr size_t k_lora_weights = 9;
   const size_t per_lora = lora == nullptr ? 0 : lora->max_nodes_per_weight();
   const size_t per_expert_sum = 2 * static_cast<size_t>(hparams.n_expert_used);
-  return (hparams.n_layer + 2) * (k_per_layer + k_inputs * (k_per_rotation + k_per_rounding) +
+  return (hparams.n_layer + 2) * (k_per_layer + k_inputs * (k_per_rotation + k_per_input_form) +
                                   per_expert_sum + k_lora_weights * per_lora);
 }
 

@@ -69,7 +69,7 @@ void multiply_strips(ggml_tensor *dst, const uint8_t *panels, int n_threads,
 
 }  // namespace
 
-void round_input(ggml_tensor *dst, int i_thread, int n_threads, void *form) {
+void quantise_input(ggml_tensor *dst, int i_thread, int n_threads, void *form) {
   const ggml_tensor *x = dst->src[0];
   const int64_t n_rows = x->ne[1];
   const int64_t end = n_rows * (i_thread + 1) / n_threads;
@@ -132,7 +132,7 @@ void sort_by_expert(ggml_tensor *dst, int i_thread, int /*n_threads*/, void * /*
   *order.n_groups = n_groups;
 }
 
-void round_input_of_experts(ggml_tensor *dst, int i_thread, int n_threads, void *form) {
+void quantise_experts_input(ggml_tensor *dst, int i_thread, int n_threads, void *form) {
   const ggml_tensor *x = dst->src[0];
   const int64_t n_pairs = dst->ne[1];
   const int64_t n_used = n_pairs / x->ne[2];

@@ -51,7 +51,7 @@ constexpr int64_t k_lone_row_bytes = 8 << 10;
 // ggml_custom_op_t.
 
 /// dst I8 [token bytes, n_rows], panels, from src0 x F32 [n_in, n_rows]. Data: an InputForm.
-void round_input(ggml_tensor *dst, int i_thread, int n_threads, void *form);
+void quantise_input(ggml_tensor *dst, int i_thread, int n_threads, void *form);
 /// dst F32 [sum of n_out, n_rows] from src0 panels. Data: a PackedProduct.
 void multiply_packed(ggml_tensor *dst, int i_thread, int n_threads, void *product);
 /// The same from src0 x F32 [n_in, 1], whose panel takes at most k_lone_row_bytes.
@@ -67,7 +67,7 @@ void multiply_packed_row(ggml_tensor *dst, int i_thread, int n_threads, void *pr
 void sort_by_expert(ggml_tensor *dst, int i_thread, int n_threads, void *data);
 /// dst I8 [token bytes, n_used * n_rows], each expert's panels at its place in the order, from src0
 /// x F32 [n_in, 1 or n_used, n_rows] and src1 the order. Data: an InputForm.
-void round_input_of_experts(ggml_tensor *dst, int i_thread, int n_threads, void *form);
+void quantise_experts_input(ggml_tensor *dst, int i_thread, int n_threads, void *form);
 /// dst F32 [n_out, n_used, n_rows] from src0 panels and src1 the order. Data: a PackedProduct of
 /// one part, the weight of all experts.
 void multiply_packed_experts(ggml_tensor *dst, int i_thread, int n_threads, void *product);

@@ -36,7 +36,7 @@ ggml_tensor *PackedProducts::panels_of(ggml_context *context, ggml_tensor *x, In
   ggml_tensor *&panels = panels_[{x, nullptr, form}];
   if (panels != nullptr) return panels;
   std::array sources{x};
-  panels = new_panels(context, sources, form, x->ne[0], x->ne[1], round_input);
+  panels = new_panels(context, sources, form, x->ne[0], x->ne[1], quantise_input);
   return panels;
 }
 
@@ -84,7 +84,7 @@ ggml_tensor *PackedProducts::panels_of_experts(ggml_context *context, ggml_tenso
   if (panels != nullptr) return panels;
   const int64_t n_pairs = ggml_nelements(order->src[0]);
   std::array sources{x, order};
-  panels = new_panels(context, sources, form, x->ne[0], n_pairs, round_input_of_experts);
+  panels = new_panels(context, sources, form, x->ne[0], n_pairs, quantise_experts_input);
   return panels;
 }
 

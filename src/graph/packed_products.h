@@ -12,9 +12,9 @@
 
 namespace patchbay {
 
-/// Our own products of one graph: their nodes and what these read. An input is rounded once for all
-/// weights that take it in the same form. A row's result does not depend, to the bit, on the other
-/// rows.
+/// Our own products of one graph: their nodes and what these read. An input is quantised once for
+/// all weights that take it in the same form. A row's result does not depend, to the bit, on the
+/// other rows.
 class PackedProducts {
  public:
   /// A node and its data.

@@ -30,6 +30,7 @@ struct Placements {
   throw LoadError(
       {.path = file.path(),
        .problem = fmt::format("needs {} bytes for weights, more memory than there is", n_bytes),
+       .hint = "without copies of weights, --no-repack, the mapped file serves",
        .code = ErrorCode::out_of_memory});
 }
 

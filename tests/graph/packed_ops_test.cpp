@@ -106,7 +106,7 @@ TEST_P(PackedOpsOf, AnyNumberOfThreadsGivesTheSameBits) {
   std::vector<float> wanted;
   for (const int n_threads : {1, 2, 3, 4}) {
     ggml_tensor *panels = result(GGML_TYPE_I8, {panel_token_bytes(form, k_n_in), k_n_rows, 1}, {x});
-    compute(round_input, panels, n_threads, &form);
+    compute(quantise_input, panels, n_threads, &form);
     ggml_tensor *y = result(GGML_TYPE_F32, {185, k_n_rows, 1}, {panels});
     PackedProduct product({{&first.packed(), 0}, {&second.packed(), 150}}, 1);
     compute(multiply_packed, y, n_threads, &product);
@@ -127,7 +127,7 @@ TEST_P(PackedOpsOf, AnyNumberOfThreadsGivesTheSameBitsOfExperts) {
     ggml_tensor *order = order_of(experts, 2, 5, n_threads);
     ggml_tensor *panels =
         result(GGML_TYPE_I8, {panel_token_bytes(form, k_n_in), k_n_pairs, 1}, {x, order});
-    compute(round_input_of_experts, panels, n_threads, &form);
+    compute(quantise_experts_input, panels, n_threads, &form);
     ggml_tensor *y = result(GGML_TYPE_F32, {37, 2, k_n_pairs / 2}, {panels, order});
     PackedProduct product({{&weight.packed(), 0}}, 1);
     compute(multiply_packed_experts, y, n_threads, &product);

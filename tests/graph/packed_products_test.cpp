@@ -185,7 +185,7 @@ TEST(PackedProducts, WeightsOfOtherFormatsShareAProductWhereTheyReadTheSameInput
   EXPECT_LT(relative_rms(ours(weights, 9, 2), ggmls(weights, 9)), k_tolerance);
 }
 
-TEST(PackedProducts, RoundAnInputOnceForAllThatTakeItInOneForm) {
+TEST(PackedProducts, QuantiseAnInputOnceForAllThatTakeItInOneForm) {
   const auto context = data_context();
   PackedProducts products;
   const auto panels_of = [&](const PackedRows &weight, ggml_tensor *x) {
