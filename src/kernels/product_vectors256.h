@@ -67,6 +67,10 @@ struct Vectors256 {
       _mm256_maskstore_ps(y, mask, values);
     }
   }
+
+ private:
+  friend Derived;
+  Vectors256() = default;
 };
 
 }  // namespace patchbay

@@ -64,6 +64,10 @@ struct Vectors512 {
                             values);
     }
   }
+
+ private:
+  friend Derived;
+  Vectors512() = default;
 };
 
 }  // namespace patchbay
