@@ -17,10 +17,12 @@ int64_t least_strips(const PackedWeight &weight) {
 
 /// ggml takes data of operations as it is, without const.
 void *data_of(InputForm form) {
-  static std::array<InputForm, 7> forms{
-      InputForm::q8_0_bias8, InputForm::q8_0_bias16, InputForm::q8_0_bias128, InputForm::q8_1,
-      InputForm::q8_k,       InputForm::f16,         InputForm::bf16};
-  return std::ranges::find(forms, form);
+  static auto forms = [] {
+    std::array<InputForm, k_n_input_forms> all{};
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<InputForm>(i);
+    return all;
+  }();
+  return &forms[static_cast<size_t>(form)];
 }
 
 ggml_tensor *new_panels(ggml_context *context, std::span<ggml_tensor *> sources, InputForm form,

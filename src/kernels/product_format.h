@@ -31,6 +31,8 @@ enum class InputForm : uint8_t {
   bf16,          ///< rounded to BF16, kept as such
 };
 
+constexpr int64_t k_n_input_forms = static_cast<int64_t>(InputForm::bf16) + 1;
+
 constexpr int64_t k_product_tile = 16;    ///< rows of a weight
 constexpr int64_t k_product_panel = 16;   ///< tokens, at most
 constexpr int64_t k_product_block = 32;   ///< inputs
