@@ -5,22 +5,14 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <span>
 #include <vector>
 
 #include "kernels/product_pack.h"
+#include "kernels/product_support.h"
 #include "model/packed_weight.h"
 
 namespace patchbay {
-
-inline std::vector<float> normal_numbers(int64_t n, uint32_t seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> numbers(static_cast<size_t>(n));
-  for (auto &number : numbers) number = normal(random);
-  return numbers;
-}
 
 /// ggml's types that have a product of ours.
 inline std::vector<ggml_type> packable_types() {

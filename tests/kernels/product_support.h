@@ -3,6 +3,7 @@
 #include <ggml.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <random>
 #include <vector>
@@ -37,10 +38,11 @@ inline ggml_type ggml_type_of(WeightFormat format) {
   return GGML_TYPE_COUNT;
 }
 
-inline std::vector<float> normal_numbers(size_t n, uint32_t seed) {
+template <std::integral Count>
+std::vector<float> normal_numbers(Count n, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  std::vector<float> numbers(n);
+  std::vector<float> numbers(static_cast<size_t>(n));
   for (auto &number : numbers) number = normal(random);
   return numbers;
 }
