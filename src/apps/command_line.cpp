@@ -143,7 +143,8 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("FORM")
       ->default_str("auto");
   switch_off(app, "--no-repack", arguments.repack,
-             "keep weights as the file has them, mapped, instead of faster or joined copies");
+             "keep weights as the file has them, mapped, instead of faster or joined copies; ggml "
+             "multiplies them");
   switch_off(app, "--ggml-products", arguments.own_products,
              "multiply weights by ggml's kernels only");
 }

@@ -2,7 +2,7 @@
 
 namespace patchbay {
 
-/// How many parts of size `to` cover `value`. Unsigned numbers; `to` above 0.
+/// How many parts of size `to` cover `value`. `value` not below 0; `to` above 0.
 template <class T>
 [[nodiscard]] constexpr T ceil_div(T value, T to) {
   return (value + to - 1) / to;

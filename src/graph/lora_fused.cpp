@@ -78,8 +78,7 @@ ggml_tensor *FusedLora::new_low(Graph &g, std::span<ggml_tensor *const> sources,
 
 /// The expansion of a lone row is added by the product itself, where that is ours: its step is so
 /// short that one node less counts. The factors of many rows' adapters are read in longer runs, and
-/// sooner, by a node of their own: of 8 adapters in 8 rows a step takes 1.45 times that of the
-/// base, not 1.7 times.
+/// sooner, by a node of their own (docs/decisions/0005-fused-low-rank-step.md).
 std::vector<ggml_tensor *> FusedLora::add_linear(Graph &g, ggml_tensor *x,
                                                  std::span<const BaseProduct> products) {
   std::vector<size_t> uses;

@@ -30,9 +30,8 @@ struct PackedPair {
   [[nodiscard]] const std::byte *b_tiles(int64_t i_expert, int64_t tile) const;
 };
 
-/// An adapter packed for the fused step, its factors one after the other in memory: a step reads
-/// them once, and reads from one long run are twice as fast as those from many short ones.
-/// Immutable; making one costs about a copy of the factors, on any thread.
+/// An adapter packed for the fused step, its factors one after the other in memory, of which a step
+/// reads each once. Immutable; making one costs about a copy of the factors, on any thread.
 class PackedAdapter {
  public:
   /// Throws LoadError (out_of_memory).
