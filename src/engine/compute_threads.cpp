@@ -85,7 +85,7 @@ void ComputeThreads::call_roll() {
   ggml_cplan plan = ggml_graph_plan(graph, static_cast<int>(n_threads_), pool_.get());
   if (run(graph, plan) != GGML_STATUS_SUCCESS) return;
   for (uint32_t i = 1; i < n_threads_; ++i) {
-    if (roll[i]) workers_.push_back(*roll[i]);
+    if (const auto &clock = roll[i]) workers_.push_back(*clock);
   }
 }
 
