@@ -41,6 +41,9 @@ struct EngineOptions {
   size_t adapter_memory_bytes = size_t{1} << 30U;
   uint32_t n_threads = 0;  ///< of computation; 0: one per core
   CacheType cache_type = CacheType::f16;
+  /// Computed tokens stay in the KV cache until their memory is needed, and serve later requests of
+  /// the same tenant that begin with the same tokens wearing the same.
+  bool prefix_cache = true;
   LoraForm lora_form = LoraForm::automatic;
 };
 

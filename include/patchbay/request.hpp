@@ -104,11 +104,12 @@ struct ChoiceEnd {
 
 struct Usage {
   uint32_t n_tokens_prompt = 0;
-  uint32_t n_tokens_out = 0;   ///< of all choices, ending tokens included
-  uint32_t n_preemptions = 0;  ///< times that memory had to be given up and was computed again
-  double queue_ms = 0;         ///< until admission
-  double prompt_ms = 0;        ///< from admission to the prompt's last logits
-  double decode_ms = 0;        ///< from there to the end
+  uint32_t n_tokens_cached = 0;  ///< of the prompt, that the prefix cache held
+  uint32_t n_tokens_out = 0;     ///< of all choices, ending tokens included
+  uint32_t n_preemptions = 0;    ///< times that memory had to be given up and was computed again
+  double queue_ms = 0;           ///< until admission
+  double prompt_ms = 0;          ///< from admission to the prompt's last logits
+  double decode_ms = 0;          ///< from there to the end
 };
 
 /// The last event of every request.

@@ -47,7 +47,8 @@ EngineCore::Limits limits_of(const EngineOptions &options, const Executor &execu
           .n_ubatch = options.n_ubatch,
           .n_prefill_beside = std::max(1U, static_cast<uint32_t>(n_prefill)),
           .n_seqs_max = std::min(options.n_seqs_max, options.n_ubatch),
-          .adapter_bytes = options.adapter_memory_bytes};
+          .adapter_bytes = options.adapter_memory_bytes,
+          .keep_prefixes = options.prefix_cache};
 }
 
 }  // namespace

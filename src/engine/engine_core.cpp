@@ -62,11 +62,19 @@ EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits,
       outside_(std::move(outside)),
       roster_(limits.n_seqs_max) {}
 
-void EngineCore::enqueue(std::shared_ptr<Job> job) { roster_.enqueue(std::move(job)); }
+void EngineCore::enqueue(std::shared_ptr<Job> job) {
+  for (const auto &[first, adapters] : job->request.spans) {
+    std::vector<Wearing> wearing;
+    for (const auto &[adapter, strength] : adapters) wearing.push_back({adapter.get(), strength});
+    job->worn.push_back({static_cast<uint32_t>(first), executor_->kv_digest(std::move(wearing))});
+  }
+  roster_.enqueue(std::move(job));
+}
 
 bool EngineCore::step() {
   drop_ended();
   admit();
+  go_on_following();
   if (roster_.n_seated() == 0) {
     assert(roster_.queue().empty() && roster_.sequences().empty());
     return false;
@@ -98,23 +106,27 @@ void EngineCore::admit() {
 
 bool EngineCore::admit_next() {
   const auto [sequence, job] = roster_.next();
-  if (sequence != nullptr && fits(n_seats_of(sequence->job()), sequence->n_tokens())) {
+  if (sequence != nullptr && fits(sequence->job(), sequence->content())) {
     take_seats(sequence);
     return true;
   }
-  if (job != nullptr && fits(n_seats_of(*job), static_cast<uint32_t>(job->request.prompt.size()))) {
+  if (job != nullptr && fits(*job, {job->request.prompt, job->worn})) {
     start(job);
     return true;
   }
   return false;
 }
 
-/// Whether `n_tokens` more can be computed without taking memory that others are about to need:
-/// the rest of their prompts, and a block for each to grow into.
-bool EngineCore::fits(uint32_t n_seats, uint32_t n_tokens) const {
+/// Whether a sequence of the job can be computed without taking memory that others are about to
+/// need: the rest of their prompts, and a block for each to grow into. What running sequences hold
+/// of it costs nothing.
+bool EngineCore::fits(const Job &job, const ContentView &known) const {
+  const uint32_t n_seats = n_seats_of(job);
   if (n_seats > roster_.n_free_seats()) return false;
   if (roster_.n_seated() == 0) return true;
-  uint64_t n_needed = uint64_t{n_tokens} + executor_->block_size() * uint64_t{n_seats};
+  const uint32_t n_shared =
+      may_adopt(job) ? executor_->match(job.request.tenant, known).n_tokens_in_use : 0;
+  uint64_t n_needed = known.tokens.size() - n_shared + executor_->block_size() * uint64_t{n_seats};
   for (const auto &sequence : roster_.sequences()) {
     if (!sequence->is_seated()) continue;
     n_needed += sequence->n_tokens() - sequence->n_computed() + executor_->block_size();
@@ -143,6 +155,54 @@ void EngineCore::take_seats(const std::shared_ptr<Sequence> &sequence) {
   const uint32_t n_spare = n_seats_of(sequence->job()) - 1;
   roster_.seat(sequence);
   roster_.keep_spare_seats(sequence->job(), n_spare);
+  if (!limits_.keep_prefixes) return;
+  executor_->begin(sequence->seq_id(), sequence->job().request.tenant);
+  if (!may_adopt(sequence->job())) return;
+  adopt(*sequence);
+  find_leader(*sequence);
+}
+
+/// Unless all of the prompt has to be computed, for its logits.
+bool EngineCore::may_adopt(const Job &job) const {
+  return limits_.keep_prefixes && (job.forked || !job.request.prompt_logits);
+}
+
+/// All but the last known token, whose logits are wanted.
+void EngineCore::adopt(Sequence &sequence) {
+  Job &job = sequence.job();
+  ContentView known = sequence.content();
+  known.tokens = known.tokens.first(known.tokens.size() - 1);
+  const uint32_t n_more = executor_->adopt(sequence.seq_id(), known) - sequence.n_computed();
+  sequence.computed(n_more);
+  // Later ones were computed by this request before.
+  if (job.usage.n_preemptions == 0) job.usage.n_tokens_cached += n_more;
+}
+
+/// Whoever comes earlier and is about to compute what this sequence begins with does it for both.
+void EngineCore::find_leader(Sequence &sequence) const {
+  const Job &job = sequence.job();
+  const uint32_t block_size = executor_->block_size();
+  std::shared_ptr<const Sequence> leader;
+  uint32_t n_most = sequence.n_computed() / block_size * block_size;
+  for (const auto &other : roster_.sequences()) {
+    if (other.get() == &sequence) break;
+    if (!other->is_seated() || other->job().request.tenant != job.request.tenant) continue;
+    const uint32_t n_shared =
+        std::min(n_common(other->content(), sequence.content()), sequence.n_tokens() - 1) /
+        block_size * block_size;
+    if (n_shared <= n_most || other->n_computed() >= n_shared) continue;
+    leader = other;
+    n_most = n_shared;
+  }
+  if (leader != nullptr) sequence.follow(leader, n_most);
+}
+
+void EngineCore::go_on_following() {
+  for (const auto &sequence : roster_.sequences()) {
+    if (!sequence->is_following() || !sequence->can_go_on()) continue;
+    sequence->stop_following();
+    adopt(*sequence);
+  }
 }
 
 Expected<std::vector<AdapterSpan>> EngineCore::make_resident(Job &job) {
@@ -169,7 +229,7 @@ std::vector<EngineCore::Part> EngineCore::schedule() const {
   std::vector<Part> parts;
   std::vector<SeqProgress> progress;
   for (const auto &sequence : roster_.sequences()) {
-    if (!sequence->is_seated()) continue;
+    if (!sequence->is_seated() || sequence->is_following()) continue;
     parts.push_back({.sequence = sequence});
     progress.push_back({sequence->n_tokens(), sequence->n_computed()});
   }

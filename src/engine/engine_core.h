@@ -27,6 +27,7 @@ class EngineCore {
     uint32_t n_prefill_beside = 128;
     uint32_t n_seqs_max = 64;
     size_t adapter_bytes = size_t{1} << 30U;
+    bool keep_prefixes = true;  ///< computed blocks serve later requests as well
   };
 
   /// What the core tells the outside.
@@ -55,14 +56,18 @@ class EngineCore {
   // The stages of a step.
   void drop_ended();
   void admit();
+  void go_on_following();
   [[nodiscard]] std::vector<Part> schedule() const;
   [[nodiscard]] Expected<std::vector<Part>> compute();
   void commit(const std::vector<Part> &parts);
 
   [[nodiscard]] bool admit_next();
-  [[nodiscard]] bool fits(uint32_t n_seats, uint32_t n_tokens) const;
+  [[nodiscard]] bool fits(const Job &job, const ContentView &known) const;
   void start(const std::shared_ptr<Job> &job);
   void take_seats(const std::shared_ptr<Sequence> &sequence);
+  void adopt(Sequence &sequence);
+  void find_leader(Sequence &sequence) const;
+  [[nodiscard]] bool may_adopt(const Job &job) const;
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
   void preempt_youngest();
 

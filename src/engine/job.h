@@ -8,6 +8,7 @@
 
 #include "engine/event_queue.h"
 #include "engine/spans.h"
+#include "kv/prefix_content.h"
 #include "lora/packed_adapter.h"
 #include "patchbay/request.hpp"
 
@@ -24,6 +25,8 @@ struct Job {
   uint64_t arrival = 0;  ///< order of submission
   /// By adapter of the request, where the caller has packed it already; goes on admission.
   std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> packed;
+
+  std::vector<WornFrom> worn;  ///< what keys and values depend on, span by span
 
   // From admission on.
   Clock::time_point admitted;

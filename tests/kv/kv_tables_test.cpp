@@ -73,7 +73,7 @@ KvSnapshot sound_snapshot() {
 
 TEST(KvInvariants, EachBrokenOneIsFound) {
   const std::vector<std::pair<std::string, void (*)(KvSnapshot &)>> breaks{
-      {"block 0 is counted 3 times and held by 2 tables", [](auto &kv) { kv.full.n_refs[0] = 3; }},
+      {"block 0 is counted 3 times and has 2 holders", [](auto &kv) { kv.full.n_refs[0] = 3; }},
       {"block 7 is counted 0 times and listed as free 0 times",
        [](auto &kv) { kv.full.free_blocks.pop_back(); }},
       {"block 0 is counted 2 times and listed as free 1 times",
