@@ -75,8 +75,9 @@ bool KvTables::Reservation::add(const SeqExtent &extent) {
 
 std::optional<BlockExtension> KvTables::Reservation::extend(BlockTables &tables,
                                                             const SeqExtent &extent) {
+  PrefixCache &prefixes = tables_->prefixes_;
   auto extended = tables.extend(extent.seq_id, extent.n_tokens);
-  while (!extended && tables_->prefixes_.evict(tables))
+  while (!extended && (prefixes.evict(tables) || prefixes.give_up_last(tables, extent.seq_id)))
     extended = tables.extend(extent.seq_id, extent.n_tokens);
   return extended;
 }

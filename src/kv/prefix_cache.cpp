@@ -189,17 +189,32 @@ void PrefixCache::remove(NodeId node) {
 }
 
 bool PrefixCache::evict(const BlockTables &tables) {
-  const Part part = &tables == tables_[full] ? full : window;
   const auto block = tables.pool().longest_idle();
-  if (!block) return false;
-  const NodeId node = node_of_[part][static_cast<size_t>(*block)];
+  if (block) give_up(tables, *block);
+  return block.has_value();
+}
+
+bool PrefixCache::give_up_last(const BlockTables &tables, int32_t seq_id) {
+  const BlockTable &table = tables.table(seq_id);
+  if (table.n_tokens % block_size_ == 0) return false;
+  const int32_t last = table.blocks.back();
+  constexpr uint32_t k_cache_and_sequence = 2;
+  const BlockPool &pool = tables.pool();
+  if (!pool.is_kept(last) || pool.n_refs()[static_cast<size_t>(last)] > k_cache_and_sequence)
+    return false;
+  give_up(tables, last);
+  return true;
+}
+
+void PrefixCache::give_up(const BlockTables &tables, int32_t block) {
+  const Part part = &tables == tables_[full] ? full : window;
+  const NodeId node = node_of_[part][static_cast<size_t>(block)];
   ++counters_.n_blocks_evicted;
   if (part == full) {
     remove(node);
   } else {
     detach(node, window);
   }
-  return true;
 }
 
 std::string PrefixCache::check_invariants() const {

@@ -51,6 +51,10 @@ class PrefixCache {
   /// none.
   bool evict(const BlockTables &tables);
 
+  /// The last block of a sequence becomes its own, so that it can write there without a copy; false
+  /// when it is not kept, or others hold it too.
+  bool give_up_last(const BlockTables &tables, int32_t seq_id);
+
   struct Counters {
     uint64_t n_blocks_evicted = 0;
   };
@@ -88,6 +92,7 @@ class PrefixCache {
   void attach(NodeId node, Part part, int32_t seq_id, uint32_t i_block);
   void detach(NodeId node, Part part);
   void remove(NodeId node);
+  void give_up(const BlockTables &tables, int32_t block);
 
   std::array<BlockTables *, n_parts> tables_;
   uint32_t n_swa_;
