@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -42,15 +43,60 @@ struct EngineOptions {
   uint32_t n_threads = 0;  ///< of computation; 0: one per core
   CacheType cache_type = CacheType::f16;
   LoraForm lora_form = LoraForm::automatic;
+  /// Shares of tenants by name, from 0.001 to 1000: while several have requests waiting, they are
+  /// served in these proportions. Who is not named has 1.
+  std::map<std::string, double> tenant_weights{};
+  /// After every so many milliseconds of waiting a request counts as one priority higher, up to the
+  /// highest that waits, so that lower ones are served in the end; 0: never.
+  uint32_t aging_ms = 10'000;
+};
+
+/// What was done for one tenant, or for the requests that wear one adapter. Sums are over those
+/// that have been admitted, or have ended, so far.
+struct ServiceStats {
+  uint32_t n_queued = 0;   ///< requests, and answers that gave their memory up
+  uint32_t n_running = 0;  ///< answers in the making
+  uint64_t n_requests_done = 0;
+  uint64_t n_requests_failed = 0;   ///< cancelled ones not included
+  uint64_t n_requests_expired = 0;  ///< of the failed ones, those past their deadline
+  uint64_t n_requests_cancelled = 0;
+  uint64_t n_preemptions = 0;
+  uint64_t n_tokens_prompt = 0;    ///< of admitted requests
+  uint64_t n_tokens_cached = 0;    ///< of these, not computed; of ended requests
+  uint64_t n_tokens_computed = 0;  ///< of prompts and answers; after a preemption once more
+  uint64_t n_tokens_out = 0;
+  double cost = 0;            ///< charged: a token of a prompt that wears nothing costs 1
+  double queue_ms = 0;        ///< waited until admission, summed over admitted requests
+  double queue_worst_ms = 0;  ///< the longest of these
+};
+
+struct TenantStats : ServiceStats {
+  double weight = 1;
+  /// What admission compares: the least of those that wait is next. Counts from where the others
+  /// were when the tenant last came.
+  double virtual_counter = 0;
+};
+
+struct AdapterStats : ServiceStats {
+  std::string name{};  ///< of one adapter of this content
+};
+
+/// Where the time of all steps went, summed.
+struct StepTimes {
+  /// Steps are counted by length: class 0 up to 0.125 ms, each other class up to twice as much as
+  /// the one before, the last whatever is longer.
+  static constexpr size_t k_n_classes = 18;
+  static constexpr double k_first_class_ms = 0.125;
+
+  double admit_ms = 0;    ///< ending what is to end, admitting
+  double plan_ms = 0;     ///< which tokens of which sequences
+  double compute_ms = 0;  ///< from the plan to logits
+  double sample_ms = 0;   ///< drawing tokens and telling them
+  std::array<uint64_t, k_n_classes> n_steps_by_length{};
 };
 
 /// Numbers of one moment, for metrics and tests.
 struct EngineStats {
-  struct Tenant {
-    uint32_t n_queued = 0;
-    uint32_t n_running = 0;
-  };
-
   uint32_t n_queued = 0;          ///< requests, and answers that gave their memory up
   uint32_t n_running = 0;         ///< answers in the making
   uint32_t n_kv_tokens = 0;       ///< capacity of the KV cache
@@ -65,8 +111,13 @@ struct EngineStats {
   uint64_t n_requests_done = 0;
   uint64_t n_requests_failed = 0;  ///< cancelled ones not included
   uint64_t n_requests_cancelled = 0;
-  double step_ms = 0;  ///< of the last step
-  std::map<std::string, Tenant> tenants{};
+  double step_ms = 0;  ///< of the last step, without admission
+  StepTimes step_times{};
+  /// By name; and by the first 16 hexadecimal digits of the adapter's digest, "base" for requests
+  /// that wear none. A request that wears several counts for each. Of those without open requests
+  /// the last active 1024 are kept: a name that comes back after that counts from 0.
+  std::map<std::string, TenantStats> tenants{};
+  std::map<std::string, AdapterStats> adapters{};
 };
 
 class EventQueue;

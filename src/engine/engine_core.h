@@ -12,6 +12,7 @@
 #include "engine/residency.h"
 #include "engine/roster.h"
 #include "engine/sequence.h"
+#include "engine/service_counters.h"
 #include "patchbay/engine.hpp"
 
 namespace patchbay {
@@ -27,6 +28,7 @@ class EngineCore {
     uint32_t n_prefill_beside = 128;
     uint32_t n_seqs_max = 64;
     size_t adapter_bytes = size_t{1} << 30U;
+    AdmissionRules admission{};
   };
 
   /// What the core tells the outside.
@@ -47,6 +49,8 @@ class EngineCore {
   void end_all(const Error &error);
 
   [[nodiscard]] EngineStats stats() const;
+  /// Brings stats up to date, which nobody else has changed since, at the cost of what is new.
+  void publish(EngineStats &stats);
   [[nodiscard]] EngineSnapshot snapshot() const;
 
  private:
@@ -56,12 +60,14 @@ class EngineCore {
   void drop_ended();
   void admit();
   [[nodiscard]] std::vector<Part> schedule() const;
+  [[nodiscard]] StepPlan plan(std::span<const Part> parts) const;
   [[nodiscard]] Expected<std::vector<Part>> compute();
   void commit(const std::vector<Part> &parts);
 
-  [[nodiscard]] bool admit_next();
+  void look_at_residents();
+  [[nodiscard]] bool admit_next(Clock::time_point now);
   [[nodiscard]] bool fits(uint32_t n_seats, uint32_t n_tokens) const;
-  void start(const std::shared_ptr<Job> &job);
+  void start(const std::shared_ptr<Job> &job, Clock::time_point now);
   void take_seats(const std::shared_ptr<Sequence> &sequence);
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
   void preempt_youngest();
@@ -74,7 +80,9 @@ class EngineCore {
   void draw(Sequence &sequence, std::span<const float> logits);
   void end_choice(Sequence &sequence, StopReason reason);
   void end_job(const std::shared_ptr<Job> &job, std::optional<Error> error);
-  void count_end(const std::optional<Error> &error);
+  void count_start(Job &job);
+  void count_end(const Job &job, const std::optional<Error> &error);
+  void fill_gauges(EngineStats &stats) const;
   void emit(const Job &job, Event event);
 
   void remove(Sequence &sequence);
@@ -85,6 +93,7 @@ class EngineCore {
   Limits limits_;
   Outside outside_;
   Roster roster_;
+  ServiceCounters services_;
   EngineStats counters_;  // the running sums of stats()
 };
 
