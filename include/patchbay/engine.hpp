@@ -36,7 +36,9 @@ struct EngineOptions {
   /// bounds how long a long prompt keeps others waiting for their next token.
   float prefill_share = 0.5F;
   uint32_t n_seqs_max = 64;    ///< answers in the making at once
-  uint32_t n_queue_max = 256;  ///< requests that wait; more are refused
+  /// Requests that wait. More are refused; but one of a tenant that has less than its even part of
+  /// them takes the place of the last one of the tenant that has most, which ends with unavailable.
+  uint32_t n_queue_max = 256;
   /// Adapters that no request wears stay in memory up to this size, the last used ones; those that
   /// are worn stay whatever their size.
   size_t adapter_memory_bytes = size_t{1} << 30U;

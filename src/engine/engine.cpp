@@ -55,6 +55,7 @@ EngineCore::Limits limits_of(const EngineOptions &options, const Executor &execu
           .n_ubatch = options.n_ubatch,
           .n_prefill_beside = std::max(1U, static_cast<uint32_t>(n_prefill)),
           .n_seqs_max = std::min(options.n_seqs_max, options.n_ubatch),
+          .n_queue_max = options.n_queue_max,
           .adapter_bytes = options.adapter_memory_bytes,
           .admission = {.tenant_weights = options.tenant_weights,
                         .aging = std::chrono::milliseconds(options.aging_ms)}};
@@ -94,7 +95,7 @@ class Engine::Impl {
         inbox_(std::make_shared<Inbox>(options.n_queue_max)),
         core_(std::move(executor), limits_,
               {.notify = [this](const auto &events) { notifier_.post(events); },
-               .left_queue = [this] { inbox_->left_queue(); }}),
+               .left_queue = [this](const auto &request) { inbox_->left_queue(request); }}),
         stats_(core_.stats()),
         thread_([this] { run(); }) {}
 

@@ -67,6 +67,11 @@ EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits,
 void EngineCore::enqueue(std::shared_ptr<Job> job) {
   job->services = services_.open(job->request);
   roster_.enqueue(std::move(job));
+  if (roster_.queue().size() <= limits_.n_queue_max) return;
+  end_job(roster_.last_of_longest(),
+          Error{ErrorCode::unavailable,
+                "the queue is full and others have fewer requests in it: try "
+                "again later"});
 }
 
 bool EngineCore::step() {
@@ -151,7 +156,7 @@ bool EngineCore::fits(uint32_t n_seats, uint32_t n_tokens) const {
 
 void EngineCore::start(const std::shared_ptr<Job> &job, Clock::time_point now) try {
   roster_.admit(job, now);
-  outside_.left_queue();
+  outside_.left_queue(job->request);
   job->admitted = now;
   job->n_open = job->request.n_choices;
   auto spans = make_resident(*job);
@@ -349,7 +354,7 @@ void EngineCore::end_choice(Sequence &sequence, StopReason reason) {
 void EngineCore::end_job(const std::shared_ptr<Job> &job, std::optional<Error> error) {
   if (job->ended) return;
   job->ended = true;
-  if (roster_.leave_queue(job)) outside_.left_queue();
+  if (roster_.leave_queue(job)) outside_.left_queue(job->request);
   const auto sequences = roster_.sequences();
   for (const auto &sequence : sequences) {
     if (sequence->shared_job() == job) remove(*sequence);

@@ -27,6 +27,7 @@ class EngineCore {
     uint32_t n_ubatch = 256;
     uint32_t n_prefill_beside = 128;
     uint32_t n_seqs_max = 64;
+    uint32_t n_queue_max = 256;  ///< more than these are given up
     size_t adapter_bytes = size_t{1} << 30U;
     AdmissionRules admission{};
   };
@@ -34,7 +35,7 @@ class EngineCore {
   /// What the core tells the outside.
   struct Outside {
     std::function<void(const std::shared_ptr<EventQueue> &)> notify;  ///< on_events() is due
-    std::function<void()> left_queue;                                 ///< a request waits no longer
+    std::function<void(const Request &)> left_queue;                  ///< it waits no longer
   };
 
   EngineCore(std::unique_ptr<Executor> executor, const Limits &limits, Outside outside);

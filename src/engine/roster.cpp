@@ -122,6 +122,22 @@ bool Roster::leave_queue(const std::shared_ptr<Job> &job) {
   return true;
 }
 
+std::shared_ptr<Job> Roster::last_of_longest() const {
+  assert(!queue_.empty());
+  std::map<const void *, size_t> n_of;
+  for (const auto &job : queue_) {
+    ++n_of[job->share->tenant];
+    ++n_of[job->share];
+  }
+  return *std::ranges::max_element(queue_, {}, [&](const auto &job) {
+    const FairShare::Member *member = job->share;
+    const FairShare::Tenant *tenant = member->tenant;
+    return std::tuple(n_of.at(tenant), share_.counter_of(*tenant), tenant, n_of.at(member),
+                      FairShare::counter_of(*member), member, -int64_t{job->request.priority},
+                      job->arrival);
+  });
+}
+
 void Roster::charge(Job &job, double cost) {
   cost *= job.cost_factor;
   share_.charge(*job.share, cost);

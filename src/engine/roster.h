@@ -45,6 +45,10 @@ class Roster {
   void admit(const std::shared_ptr<Job> &job, Clock::time_point now);
   /// Takes a request out of the queue; false when it is not there.
   bool leave_queue(const std::shared_ptr<Job> &job);
+  /// Who is given up when the queue is too long: of the tenant with most requests in it, of those
+  /// of its kind that are most, the last of the lowest priority; among equals the one served most.
+  /// REQUIRES: somebody waits in it.
+  [[nodiscard]] std::shared_ptr<Job> last_of_longest() const;
   /// Charges the request's share with so many tokens' cost, see token_cost.h.
   void charge(Job &job, double cost);
   /// A request has ended and is neither in the queue nor seated: it has a share no longer.
