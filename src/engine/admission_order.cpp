@@ -2,56 +2,78 @@
 
 #include <algorithm>
 #include <cassert>
-#include <limits>
-#include <map>
 #include <tuple>
+#include <vector>
 
 namespace patchbay {
 namespace {
 
-constexpr double k_none = std::numeric_limits<double>::infinity();
+using Group = std::span<const Candidate *const>;
 
-/// What a comparison needs to know of all candidates.
-class Field {
+/// Takes those off the front of `rest` that agree with the first in this field.
+Group take_group(Group &rest, const void *Candidate::*field) {
+  const void *wanted = rest.front()->*field;
+  const auto end =
+      std::ranges::find_if(rest, [&](const Candidate *one) { return one->*field != wanted; });
+  const auto n = static_cast<size_t>(end - rest.begin());
+  const Group group = rest.first(n);
+  rest = rest.subspan(n);
+  return group;
+}
+
+/// Those of tenants that are near enough to the least served one, by tenant and member.
+std::vector<const Candidate *> near_the_least(std::span<const Candidate> candidates, double slack) {
+  const double least =
+      std::ranges::min_element(candidates, {}, &Candidate::tenant_counter)->tenant_counter;
+  std::vector<const Candidate *> near;
+  for (const auto &one : candidates) {
+    if ((one.tenant_counter - least) * one.tenant_weight <= slack) near.push_back(&one);
+  }
+  std::ranges::sort(near, [](const Candidate *one, const Candidate *other) {
+    return std::tie(one->tenant, one->member) < std::tie(other->tenant, other->member);
+  });
+  return near;
+}
+
+double least_member_counter(Group of_tenant) {
+  double least = of_tenant.front()->member_counter;
+  for (const Candidate *one : of_tenant) least = std::min(least, one->member_counter);
+  return least;
+}
+
+/// The best request seen so far.
+class Choice {
  public:
-  Field(std::span<const Candidate> candidates, double slack) : slack_(slack) {
-    for (const auto &one : candidates) {
-      least_tenant_ = std::min(least_tenant_, one.tenant_counter);
-      auto &least_member = least_member_.emplace(one.tenant, k_none).first->second;
-      least_member = std::min(least_member, one.member_counter);
-      Line &line = lines_.emplace(one.member, Line{.first = &one}).first->second;
-      if (is_earlier(one, *line.first)) line.first = &one;
-      line.passed_over = std::max(line.passed_over, one.passed_over);
+  /// Looks at the requests of one member: all of them, unless one was passed over for too long.
+  /// `ahead`: the member's counter over the least of its tenant's, since counters of members say
+  /// nothing between tenants.
+  void look_at(Group line, double ahead, double slack) {
+    const bool in_turn =
+        std::ranges::any_of(line, [&](const Candidate *one) { return one->passed_over >= slack; });
+    const Candidate *first = *std::ranges::min_element(
+        line,
+        [](const Candidate *one, const Candidate *other) { return is_earlier(*one, *other); });
+    for (const Candidate *one : line) {
+      if (!in_turn || one == first) look_at(*one, ahead);
     }
   }
 
-  /// Whether taking this one first delays nobody beyond the slack.
-  [[nodiscard]] bool may_be_next(const Candidate &one) const {
-    if ((one.tenant_counter - least_tenant_) * one.tenant_weight > slack_) return false;
-    if (one.member_counter - least_member_.at(one.tenant) > slack_) return false;
-    const Line &line = lines_.at(one.member);
-    return line.first == &one || line.passed_over < slack_;
-  }
-
-  /// The least is next.
-  [[nodiscard]] auto rank_of(const Candidate &one) const {
-    // Members of different tenants compare by how far they are ahead at home.
-    const double ahead = one.member_counter - least_member_.at(one.tenant);
-    return std::tuple(-one.cached_share, !one.is_resident, one.tenant_counter, ahead, one.due,
-                      one.arrival);
-  }
+  [[nodiscard]] const Candidate *best() const { return best_; }
 
  private:
-  /// The requests of one member.
-  struct Line {
-    const Candidate *first = nullptr;
-    double passed_over = 0;  ///< the most of any of them
-  };
+  using Rank =
+      std::tuple<float, bool, double, double, std::chrono::steady_clock::time_point, uint64_t>;
 
-  double slack_;
-  double least_tenant_ = k_none;
-  std::map<const void *, double> least_member_;  // by tenant
-  std::map<const void *, Line> lines_;
+  void look_at(const Candidate &one, double ahead) {
+    const Rank rank(-one.cached_share, !one.is_resident, one.tenant_counter, ahead, one.due,
+                    one.arrival);
+    if (best_ != nullptr && rank_ <= rank) return;
+    best_ = &one;
+    rank_ = rank;
+  }
+
+  const Candidate *best_ = nullptr;
+  Rank rank_;
 };
 
 }  // namespace
@@ -62,14 +84,19 @@ bool is_earlier(const Candidate &one, const Candidate &other) {
 
 size_t choose_next(std::span<const Candidate> candidates, double slack) {
   assert(!candidates.empty());
-  const Field field(candidates, slack);
-  const Candidate *best = nullptr;
-  for (const auto &one : candidates) {
-    if (!field.may_be_next(one)) continue;
-    if (best == nullptr || field.rank_of(one) < field.rank_of(*best)) best = &one;
+  const auto near = near_the_least(candidates, slack);
+  Choice choice;
+  for (Group rest(near); !rest.empty();) {
+    Group of_tenant = take_group(rest, &Candidate::tenant);
+    const double least = least_member_counter(of_tenant);
+    while (!of_tenant.empty()) {
+      const Group line = take_group(of_tenant, &Candidate::member);
+      const double ahead = line.front()->member_counter - least;
+      if (ahead <= slack) choice.look_at(line, ahead, slack);
+    }
   }
-  // The first in line of the least member of the least tenant always may be.
-  return static_cast<size_t>(best - candidates.data());
+  // The first in line of the least member of the least tenant always is one of them.
+  return static_cast<size_t>(choice.best() - candidates.data());
 }
 
 }  // namespace patchbay

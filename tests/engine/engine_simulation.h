@@ -47,7 +47,7 @@ class EngineSimulation {
   static constexpr uint32_t k_n_seats = 8;
   static constexpr int32_t k_most_prompt = 256;
   static constexpr int32_t k_most_out = 64;
-  static constexpr size_t k_n_queue = 1024;
+  static constexpr size_t k_n_queue = 512;
   static constexpr double k_step_ms = 2.6;
   static constexpr double k_row_ms = 0.48;
 

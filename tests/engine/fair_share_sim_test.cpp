@@ -158,12 +158,12 @@ TEST(FairShareSimulation, AHighRankGetsFewerTokensForTheSameShare) {
 }
 
 TEST(FairShareSimulation, HitsGoFirstButKeepNobodyWaitingBeyondTheSlack) {
-  auto senders = greedy_and_small(18, 0.1);
+  auto senders = greedy_and_small(40, 0.1);
   senders[0].cached_share = 1;
   Sim sim(senders);
   const auto served = sim.run(k_seconds);
   EXPECT_GE(fairness(served), 0.95);
-  Sim without(greedy_and_small(18, 0.1));
+  Sim without(greedy_and_small(40, 0.1));
   double worst_without = 0;
   for (const Served &one : std::span(without.run(k_seconds)).subspan(1))
     worst_without = std::max(worst_without, one.worst_wait_s);
