@@ -219,7 +219,7 @@ StepPlan EngineCore::plan(std::span<const Part> parts) const {
   return plan_step(chunks);
 }
 
-/// Plans and runs a step; the youngest give their memory up until it fits.
+/// Plans and runs a step; those admitted last give their memory up until it fits.
 Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
   while (true) {
     const auto start = Clock::now();
@@ -239,7 +239,7 @@ Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
       for (const auto &part : parts) end_job(part.sequence->shared_job(), logits.error());
       return tl::unexpected(logits.error());
     }
-    preempt_youngest();
+    preempt_last();
   }
 }
 
@@ -256,12 +256,12 @@ void EngineCore::deal_logits(const StepPlan &plan, std::span<const float> logits
   }
 }
 
-void EngineCore::preempt_youngest() {
+void EngineCore::preempt_last() {
   const auto &sequences = roster_.sequences();
   const auto seated = [](const auto &sequence) { return sequence->is_seated(); };
-  const auto youngest = std::ranges::find_if(sequences.rbegin(), sequences.rend(), seated);
-  unseat(**youngest);
-  Job &job = (*youngest)->job();
+  const auto last = std::ranges::find_if(sequences.rbegin(), sequences.rend(), seated);
+  unseat(**last);
+  Job &job = (*last)->job();
   ++job.usage.n_preemptions;
   ++counters_.n_preemptions;
   job.services.count([](ServiceStats &stats) { ++stats.n_preemptions; });

@@ -71,7 +71,7 @@ class EngineCore {
   void start(const std::shared_ptr<Job> &job, Clock::time_point now);
   void take_seats(const std::shared_ptr<Sequence> &sequence);
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
-  void preempt_youngest();
+  void preempt_last();
 
   void deal_logits(const StepPlan &plan, std::span<const float> logits,
                    std::vector<Part> &parts) const;

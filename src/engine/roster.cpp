@@ -205,11 +205,10 @@ void Roster::unseat(Sequence &sequence) {
 
 void Roster::remove(const Sequence &sequence) {
   assert(!sequence.is_seated());
-  const auto job = sequence.shared_job();
-  const auto n_removed =
-      std::erase_if(sequences_, [&](const auto &other) { return other.get() == &sequence; });
-  if (n_removed == 0) return;
-  job->services.count([](ServiceStats &stats) { --stats.n_queued; });
+  const auto place = std::ranges::find(sequences_, &sequence, &std::shared_ptr<Sequence>::get);
+  if (place == sequences_.end()) return;
+  sequence.job().services.count([](ServiceStats &stats) { --stats.n_queued; });
+  sequences_.erase(place);
 }
 
 int32_t Roster::take_seat() {
