@@ -33,7 +33,7 @@ inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> 
   limits.n_ctx = std::min(setup.n_ctx, executor->model().hparams().n_ctx_train);
   return std::make_unique<EngineCore>(
       std::move(executor), limits,
-      EngineCore::Outside{.notify = [](const auto &) {}, .left_queue = [] {}});
+      EngineCore::Outside{.notify = [](const auto &) {}, .left_queue = [](const auto &) {}});
 }
 
 /// One answer of a request, put together from its events.
