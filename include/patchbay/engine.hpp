@@ -35,7 +35,7 @@ struct EngineOptions {
   /// Part of n_ubatch that prompts may take in a step in which other sequences decode, in (0, 1]:
   /// bounds how long a long prompt keeps others waiting for their next token.
   float prefill_share = 0.5F;
-  uint32_t n_seqs_max = 64;    ///< answers in the making at once
+  uint32_t n_seqs_max = 64;  ///< answers in the making at once
   /// Requests that wait. More are refused; but one of a tenant that has less than its even part of
   /// them takes the place of the last one of the tenant that has most, which ends with unavailable.
   uint32_t n_queue_max = 256;
@@ -44,6 +44,9 @@ struct EngineOptions {
   size_t adapter_memory_bytes = size_t{1} << 30U;
   uint32_t n_threads = 0;  ///< of computation; 0: one per core
   CacheType cache_type = CacheType::f16;
+  /// Computed tokens stay in the KV cache until their memory is needed, and serve later requests of
+  /// the same tenant that begin with the same tokens wearing the same.
+  bool prefix_cache = true;
   LoraForm lora_form = LoraForm::automatic;
   /// Shares of tenants by name, from 0.001 to 1000: while several have requests waiting, they are
   /// served in these proportions. Who is not named has 1.
@@ -64,7 +67,7 @@ struct ServiceStats {
   uint64_t n_requests_cancelled = 0;
   uint64_t n_preemptions = 0;
   uint64_t n_tokens_prompt = 0;    ///< of admitted requests
-  uint64_t n_tokens_cached = 0;    ///< of these, not computed; of ended requests
+  uint64_t n_tokens_cached = 0;    ///< of these, not computed
   uint64_t n_tokens_computed = 0;  ///< of prompts and answers; after a preemption once more
   uint64_t n_tokens_out = 0;
   double cost = 0;            ///< charged: a token of a prompt that wears nothing costs 1

@@ -107,8 +107,7 @@ struct ChoiceEnd {
 
 struct Usage {
   uint32_t n_tokens_prompt = 0;
-  uint32_t n_tokens_cached = 0;  ///< prompt tokens that were not computed, since the prefix cache
-                                 ///< held them
+  uint32_t n_tokens_cached = 0;  ///< of the prompt, that the prefix cache held
   uint32_t n_tokens_out = 0;     ///< of all choices, ending tokens included
   uint32_t n_preemptions = 0;    ///< times that memory had to be given up and was computed again
   double queue_ms = 0;           ///< until admission

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <sched.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace patchbay {
@@ -15,17 +17,19 @@ namespace patchbay {
 /// How many those are, at least 1; when the system does not say, as many as the machine has.
 [[nodiscard]] uint32_t n_allowed_cpus();
 
-/// Puts the calling thread back on the CPUs that it had before, whatever happens to its affinity in
-/// the scope; optionally keeps it on one CPU until then. Where the system refuses, because that CPU
+/// Keeps a thread on some CPUs, and puts it back on those that it had before at the end of the
+/// scope, whatever has happened to its affinity in between. Where the system refuses, because a CPU
 /// is no longer allowed for instance, the thread simply stays where it was.
 class AffinityScope {
  public:
-  explicit AffinityScope(std::optional<int> cpu = std::nullopt);
+  /// `cpus`: none leaves the thread where it is for now. `thread_id`: 0 is the calling thread.
+  explicit AffinityScope(std::span<const int> cpus = {}, pid_t thread_id = 0);
   ~AffinityScope();
   AffinityScope(const AffinityScope &) = delete;
   AffinityScope &operator=(const AffinityScope &) = delete;
 
  private:
+  pid_t thread_id_;
   std::optional<cpu_set_t> before_;
 };
 

@@ -65,6 +65,11 @@ EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits,
       roster_(limits.n_seqs_max, limits.admission) {}
 
 void EngineCore::enqueue(std::shared_ptr<Job> job) {
+  for (const auto &[first, adapters] : job->request.spans) {
+    std::vector<Wearing> wearing;
+    for (const auto &[adapter, strength] : adapters) wearing.push_back({adapter.get(), strength});
+    job->worn.push_back({static_cast<uint32_t>(first), executor_->kv_digest(std::move(wearing))});
+  }
   job->services = services_.open(job->request);
   roster_.enqueue(std::move(job));
   if (roster_.queue().size() <= limits_.n_queue_max) return;
@@ -78,6 +83,7 @@ bool EngineCore::step() {
   const auto begin = Clock::now();
   drop_ended();
   admit();
+  go_on_following();
   if (roster_.n_seated() == 0) {
     assert(roster_.queue().empty() && roster_.sequences().empty());
     return false;
@@ -130,23 +136,27 @@ void EngineCore::look_at_residents() {
 
 bool EngineCore::admit_next(Clock::time_point now) {
   const auto [sequence, job] = roster_.next(now);
-  if (sequence != nullptr && fits(n_seats_of(sequence->job()), sequence->n_tokens())) {
+  if (sequence != nullptr && fits(sequence->job(), sequence->content())) {
     take_seats(sequence);
     return true;
   }
-  if (job != nullptr && fits(n_seats_of(*job), static_cast<uint32_t>(job->request.prompt.size()))) {
+  if (job != nullptr && fits(*job, {job->request.prompt, job->worn})) {
     start(job, now);
     return true;
   }
   return false;
 }
 
-/// Whether `n_tokens` more can be computed without taking memory that others are about to need:
-/// the rest of their prompts, and a block for each to grow into.
-bool EngineCore::fits(uint32_t n_seats, uint32_t n_tokens) const {
+/// Whether a sequence of the job can be computed without taking memory that others are about to
+/// need: the rest of their prompts, and a block for each to grow into. What running sequences hold
+/// of it costs nothing.
+bool EngineCore::fits(const Job &job, const ContentView &known) const {
+  const uint32_t n_seats = n_seats_of(job);
   if (n_seats > roster_.n_free_seats()) return false;
   if (roster_.n_seated() == 0) return true;
-  uint64_t n_needed = uint64_t{n_tokens} + executor_->block_size() * uint64_t{n_seats};
+  const uint32_t n_shared =
+      may_adopt(job) ? executor_->match(job.request.tenant, known).n_tokens_in_use : 0;
+  uint64_t n_needed = known.tokens.size() - n_shared + executor_->block_size() * uint64_t{n_seats};
   for (const auto &sequence : roster_.sequences()) {
     if (!sequence->is_seated()) continue;
     n_needed += sequence->n_tokens() - sequence->n_computed() + executor_->block_size();
@@ -165,8 +175,8 @@ void EngineCore::start(const std::shared_ptr<Job> &job, Clock::time_point now) t
     return;
   }
   job->spans = *std::move(spans);
-  take_seats(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
   count_start(*job);
+  take_seats(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
 } catch (const std::exception &error) {  // out of memory, most likely
   end_job(job, Error{ErrorCode::internal, error.what()});
 }
@@ -176,6 +186,54 @@ void EngineCore::take_seats(const std::shared_ptr<Sequence> &sequence) {
   const uint32_t n_spare = n_seats_of(sequence->job()) - 1;
   roster_.seat(sequence);
   roster_.keep_spare_seats(sequence->job(), n_spare);
+  if (!limits_.keep_prefixes) return;
+  executor_->begin(sequence->seq_id(), sequence->job().request.tenant);
+  if (!may_adopt(sequence->job())) return;
+  adopt(*sequence);
+  find_leader(*sequence);
+}
+
+/// Unless all of the prompt has to be computed, for its logits.
+bool EngineCore::may_adopt(const Job &job) const {
+  return limits_.keep_prefixes && (job.forked || !job.request.prompt_logits);
+}
+
+/// All but the last known token, whose logits are wanted.
+void EngineCore::adopt(Sequence &sequence) {
+  Job &job = sequence.job();
+  ContentView known = sequence.content();
+  known.tokens = known.tokens.first(known.tokens.size() - 1);
+  const uint32_t n_more = executor_->adopt(sequence.seq_id(), known) - sequence.n_computed();
+  sequence.computed(n_more);
+  // Later ones were computed by this request before.
+  if (job.usage.n_preemptions == 0) count_cached(job, n_more);
+}
+
+/// Whoever comes earlier and is about to compute what this sequence begins with does it for both.
+void EngineCore::find_leader(Sequence &sequence) const {
+  const Job &job = sequence.job();
+  const uint32_t block_size = executor_->block_size();
+  std::shared_ptr<const Sequence> leader;
+  uint32_t n_most = sequence.n_computed() / block_size * block_size;
+  for (const auto &other : roster_.sequences()) {
+    if (other.get() == &sequence) break;
+    if (!other->is_seated() || other->job().request.tenant != job.request.tenant) continue;
+    const uint32_t n_shared =
+        std::min(n_common(other->content(), sequence.content()), sequence.n_tokens() - 1) /
+        block_size * block_size;
+    if (n_shared <= n_most || other->n_computed() >= n_shared) continue;
+    leader = other;
+    n_most = n_shared;
+  }
+  if (leader != nullptr) sequence.follow(leader, n_most);
+}
+
+void EngineCore::go_on_following() {
+  for (const auto &sequence : roster_.sequences()) {
+    if (!sequence->is_following() || !sequence->can_go_on()) continue;
+    sequence->stop_following();
+    adopt(*sequence);
+  }
 }
 
 Expected<std::vector<AdapterSpan>> EngineCore::make_resident(Job &job) {
@@ -202,7 +260,7 @@ std::vector<EngineCore::Part> EngineCore::schedule() const {
   std::vector<Part> parts;
   std::vector<SeqProgress> progress;
   for (const auto &sequence : roster_.sequences()) {
-    if (!sequence->is_seated()) continue;
+    if (!sequence->is_seated() || sequence->is_following()) continue;
     parts.push_back({.sequence = sequence});
     progress.push_back({sequence->n_tokens(), sequence->n_computed()});
   }
@@ -380,14 +438,20 @@ void EngineCore::end_all(const Error &error) {
 /// What it is computed once more for, after a preemption, was not its wish and is not charged.
 void EngineCore::count_start(Job &job) {
   const auto n_prompt = static_cast<uint32_t>(job.request.prompt.size());
-  roster_.charge(job, k_prompt_token_cost * (n_prompt - job.usage.n_tokens_cached));
+  roster_.charge(job, k_prompt_token_cost * n_prompt);
   const double queue_ms = ms_between(job.submitted, job.admitted);
   job.services.count([&](ServiceStats &stats) {
     stats.n_tokens_prompt += n_prompt;
-    stats.n_tokens_cached += job.usage.n_tokens_cached;
     stats.queue_ms += queue_ms;
     stats.queue_worst_ms = std::max(stats.queue_worst_ms, queue_ms);
   });
+}
+
+/// Tokens of its prompt that need not be computed are not charged.
+void EngineCore::count_cached(Job &job, uint32_t n_tokens) {
+  job.usage.n_tokens_cached += n_tokens;
+  roster_.charge(job, -k_prompt_token_cost * n_tokens);
+  job.services.count([&](ServiceStats &stats) { stats.n_tokens_cached += n_tokens; });
 }
 
 void EngineCore::count_end(const Job &job, const std::optional<Error> &error) {

@@ -29,6 +29,7 @@ class EngineCore {
     uint32_t n_seqs_max = 64;
     uint32_t n_queue_max = 256;  ///< more than these are given up
     size_t adapter_bytes = size_t{1} << 30U;
+    bool keep_prefixes = true;  ///< computed blocks serve later requests as well
     AdmissionRules admission{};
   };
 
@@ -60,6 +61,7 @@ class EngineCore {
   // The stages of a step.
   void drop_ended();
   void admit();
+  void go_on_following();
   [[nodiscard]] std::vector<Part> schedule() const;
   [[nodiscard]] StepPlan plan(std::span<const Part> parts) const;
   [[nodiscard]] Expected<std::vector<Part>> compute();
@@ -67,9 +69,12 @@ class EngineCore {
 
   void look_at_residents();
   [[nodiscard]] bool admit_next(Clock::time_point now);
-  [[nodiscard]] bool fits(uint32_t n_seats, uint32_t n_tokens) const;
+  [[nodiscard]] bool fits(const Job &job, const ContentView &known) const;
   void start(const std::shared_ptr<Job> &job, Clock::time_point now);
   void take_seats(const std::shared_ptr<Sequence> &sequence);
+  void adopt(Sequence &sequence);
+  void find_leader(Sequence &sequence) const;
+  [[nodiscard]] bool may_adopt(const Job &job) const;
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
   void preempt_last();
 
@@ -82,6 +87,7 @@ class EngineCore {
   void end_choice(Sequence &sequence, StopReason reason);
   void end_job(const std::shared_ptr<Job> &job, std::optional<Error> error);
   void count_start(Job &job);
+  void count_cached(Job &job, uint32_t n_tokens);
   void count_end(const Job &job, const std::optional<Error> &error);
   void fill_gauges(EngineStats &stats) const;
   void emit(const Job &job, Event event);

@@ -37,18 +37,25 @@ struct Executor::Prepared {
   std::vector<SeqExtent> extents;
   Routing routing;
 
-  explicit Prepared(const StepPlan &plan) {
+  Prepared(const StepPlan &plan, const LoraPool &pool) {
     std::vector<const AdapterSet *> sets;
-    std::map<int32_t, uint32_t> n_added;
+    std::map<SeqPos, const StepRow *> by_place;
     for (const auto &row : plan.rows) {
       if (row.wants_logits) output_rows.push_back(static_cast<int32_t>(tokens.size()));
       tokens.push_back(row.token);
       places.push_back(row.place);
       positions.push_back(row.place.pos);
       sets.push_back(&plan.sets[row.i_set]);
-      ++n_added[row.place.seq_id];
+      by_place.emplace(row.place, &row);
     }
-    for (const auto &[seq_id, n_tokens] : n_added) extents.push_back({seq_id, n_tokens});
+    std::vector<Sha256Digest> digests;
+    for (const auto &set : plan.sets) digests.push_back(pool.kv_digest(set));
+    for (const auto &[place, row] : by_place) {
+      if (extents.empty() || extents.back().seq_id != place.seq_id)
+        extents.push_back({.seq_id = place.seq_id});
+      ++extents.back().n_tokens;
+      extents.back().content.push_back(row->token, digests[row->i_set]);
+    }
     // The graph needs at least one output; its logits are then not returned.
     if (output_rows.empty()) output_rows.push_back(0);
     routing = Routing::of(sets);
@@ -114,7 +121,7 @@ Expected<void> Executor::check_places(int32_t seq_id, std::vector<int32_t> &posi
 }
 
 Expected<KvTables::Reservation> Executor::reserve(const Prepared &step) {
-  for (const auto &[seq_id, n_added] : step.extents) {
+  for (const auto &[seq_id, n_added, content] : step.extents) {
     if (n_added > n_ctx_ - n_tokens(seq_id)) {
       return fail(
           ErrorCode::context_overflow,
@@ -133,7 +140,7 @@ Expected<KvTables::Reservation> Executor::reserve(const Prepared &step) {
 
 Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
   if (auto checked = check(plan); !checked) return tl::unexpected(checked.error());
-  const Prepared step(plan);
+  const Prepared step(plan, pool_);
   auto reservation = reserve(step);
   if (!reservation) return tl::unexpected(reservation.error());
   kv_.copy(reservation->copies_full(), reservation->copies_window());
@@ -142,6 +149,14 @@ Expected<std::span<const float>> Executor::run(const StepPlan &plan) {
   assert(check_invariants(kv_snapshot()).empty());
   const bool wanted = std::ranges::any_of(plan.rows, &StepRow::wants_logits);
   return wanted ? read_logits() : std::span<const float>{};
+}
+
+uint32_t Executor::adopt(int32_t seq_id, const ContentView &known) {
+  const uint32_t n_whole = n_tokens(seq_id) - n_tokens(seq_id) % block_size();
+  const PrefixContent content(known);
+  tables_.prefixes().adopt(seq_id, content.slice(n_whole, content.n_tokens() - n_whole));
+  assert(check_invariants(kv_snapshot()).empty());
+  return n_tokens(seq_id);
 }
 
 GraphSizes Executor::sizes_of(const Prepared &step) const {

@@ -72,6 +72,23 @@ class Executor {
   /// failed).
   [[nodiscard]] Expected<std::span<const float>> run(const StepPlan &plan);
 
+  /// What keys and values of tokens that wear these depend on, see LoraPool.
+  [[nodiscard]] Sha256Digest kv_digest(std::vector<Wearing> wearing) const {
+    return pool_.kv_digest(std::move(wearing));
+  }
+  /// How much of a tenant's new sequence of this content is in the prefix cache.
+  [[nodiscard]] PrefixCache::Match match(std::string_view tenant, const ContentView &known) const {
+    return tables_.prefixes().match(tenant, PrefixContent(known));
+  }
+  /// A new sequence of this tenant: it may adopt, and what is computed of it is kept for others. A
+  /// sequence that was not begun does neither.
+  void begin(int32_t seq_id, const std::string &tenant) {
+    tables_.prefixes().begin(seq_id, tenant);
+  }
+  /// The sequence, whose tokens `known` begins with, goes on with what the prefix cache has of the
+  /// rest. Returns how many tokens it holds now.
+  uint32_t adopt(int32_t seq_id, const ContentView &known);
+
   /// `to` becomes a copy of `from` that shares its memory until one of them grows; what `to` held
   /// is released.
   void fork(int32_t from, int32_t to) { tables_.fork(from, to); }
@@ -81,9 +98,11 @@ class Executor {
 
   /// Tokens that a sequence holds; 0 when there is no such sequence.
   [[nodiscard]] uint32_t n_tokens(int32_t seq_id) const { return tables_.n_tokens(seq_id); }
-  /// Tokens that fit into the free blocks; those of a sequence's last block come on top.
+  /// Tokens that fit into the blocks that no sequence holds; those of a sequence's last block come
+  /// on top.
   [[nodiscard]] uint32_t n_free_tokens() const {
-    return tables_.full().pool().n_free() * tables_.full().block_size();
+    const BlockPool &pool = tables_.full().pool();
+    return (pool.n_free() + pool.n_idle()) * block_size();
   }
   /// The most tokens that one sequence may hold.
   [[nodiscard]] uint32_t n_ctx() const { return n_ctx_; }

@@ -39,6 +39,17 @@ void Sequence::sit_down(int32_t seq_id, uint32_t n_computed) {
 void Sequence::stand_up() {
   seq_id_ = k_no_seat;
   n_computed_ = 0;
+  stop_following();
+}
+
+void Sequence::follow(const std::shared_ptr<const Sequence> &leader, uint32_t n_shared) {
+  leader_ = leader;
+  n_shared_ = n_shared;
+}
+
+bool Sequence::can_go_on() const {
+  const auto leader = leader_.lock();
+  return leader == nullptr || !leader->is_seated() || leader->n_computed() >= n_shared_;
 }
 
 Chunk Sequence::next_chunk(uint32_t n_tokens) const {

@@ -42,6 +42,16 @@ class Sequence {
   [[nodiscard]] Chunk next_chunk(uint32_t n_tokens) const;
   void computed(uint32_t n_tokens) { n_computed_ += n_tokens; }
 
+  /// What its keys and values depend on, of all known tokens. Valid until the sequence changes.
+  [[nodiscard]] ContentView content() const { return {tokens_, job_->worn}; }
+
+  /// Waits until `leader` has computed the `n_shared` tokens that both begin with.
+  void follow(const std::shared_ptr<const Sequence> &leader, uint32_t n_shared);
+  [[nodiscard]] bool is_following() const { return n_shared_ > 0; }
+  /// The leader is that far, or will never be.
+  [[nodiscard]] bool can_go_on() const;
+  void stop_following() { n_shared_ = 0; }
+
   struct Drawn {
     TokenEvent event;
     std::optional<StopReason> end;  ///< why this token is the last one
@@ -62,6 +72,8 @@ class Sequence {
   std::vector<int32_t> tokens_;
   uint32_t n_computed_ = 0;
   int32_t seq_id_ = k_no_seat;
+  std::weak_ptr<const Sequence> leader_;
+  uint32_t n_shared_ = 0;  // with the leader; 0: there is none
   Sampler sampler_;
   TextStream text_;
 };

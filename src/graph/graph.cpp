@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+
 namespace patchbay {
 namespace {
 
@@ -70,6 +72,16 @@ void Graph::note_use(const Weight &weight, UseKind kind, int32_t i_input) {
   const int64_t *ne = weight.tensor->ne;
   uses_->push_back(
       {.name = weight.name, .kind = kind, .ne = {ne[0], ne[1], ne[2]}, .i_input = i_input});
+}
+
+void Graph::note_kv(const Weight &k, const Weight &v) {
+  if (uses_ == nullptr) return;
+  const auto is_k = [&](const AdaptableUse &use) { return use.name == k.name; };
+  // The queries' weight reads the same input and is not what goes into the cache.
+  const int32_t i_input = std::ranges::find_if(*uses_, is_k)->i_input;
+  for (auto &use : *uses_) {
+    if (use.i_input != i_input || use.name == k.name || use.name == v.name) use.feeds_kv = true;
+  }
 }
 
 }  // namespace patchbay

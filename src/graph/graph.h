@@ -87,6 +87,8 @@ class Graph {
   void record_uses(std::vector<AdaptableUse> *uses) { uses_ = uses; }
   /// `i_input`: as in AdaptableUse.
   void note_use(const Weight &weight, UseKind kind, int32_t i_input = -1);
+  /// Keys and values of a layer were computed by these weights, and from all that was read before.
+  void note_kv(const Weight &k, const Weight &v);
   /// A number for an input that several weights read.
   [[nodiscard]] int32_t new_input() { return n_inputs_++; }
 

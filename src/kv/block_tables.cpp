@@ -48,9 +48,16 @@ std::optional<BlockExtension> BlockTables::extend(int32_t seq_id, uint32_t n_tok
 void BlockTables::undo(const BlockExtension &extension) {
   truncate(extension.seq_id, extension.n_tokens_before);
   if (!extension.copy) return;
-  pool_.retain(extension.copy->from);
-  pool_.release(extension.copy->to);
-  tables_.at(extension.seq_id).blocks.back() = extension.copy->from;
+  const auto [from, to] = *extension.copy;
+  // Where the sequence was the last but the prefix cache to hold it, it may have been evicted
+  // since.
+  if (pool_.is_free(from)) {
+    pool_.take(from);
+  } else {
+    pool_.retain(from);
+  }
+  pool_.release(to);
+  tables_.at(extension.seq_id).blocks.back() = from;
 }
 
 void BlockTables::truncate(int32_t seq_id, uint32_t n_tokens) {
@@ -74,9 +81,28 @@ void BlockTables::drop_before(int32_t seq_id, uint32_t pos) {
   const auto n_before =
       std::min<uint32_t>(pos / block_size_, static_cast<uint32_t>(held.blocks.size()));
   for (; held.n_dropped < n_before; ++held.n_dropped) {
-    pool_.release(held.blocks[held.n_dropped]);
-    held.blocks[held.n_dropped] = BlockTable::k_none;
+    int32_t &block = held.blocks[held.n_dropped];
+    if (block != BlockTable::k_none) pool_.release(block);
+    block = BlockTable::k_none;
   }
+}
+
+void BlockTables::adopt(int32_t seq_id, std::span<const int32_t> blocks, uint32_t n_tokens) {
+  if (n_tokens == 0) return;
+  BlockTable &held = tables_[seq_id];
+  assert(held.n_tokens % block_size_ == 0 && blocks.size() == n_blocks_of(n_tokens));
+  for (const int32_t block : blocks) {
+    if (block != BlockTable::k_none) pool_.retain(block);
+  }
+  held.blocks.insert(held.blocks.end(), blocks.begin(), blocks.end());
+  held.n_tokens += n_tokens;
+}
+
+void BlockTables::replace(int32_t seq_id, uint32_t i, int32_t block) {
+  int32_t &entry = tables_.at(seq_id).blocks[i];
+  pool_.retain(block);
+  pool_.release(entry);
+  entry = block;
 }
 
 void BlockTables::fork(int32_t from, int32_t to) {

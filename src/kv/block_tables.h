@@ -47,6 +47,8 @@ class BlockTables {
 
   [[nodiscard]] uint32_t block_size() const { return block_size_; }
   [[nodiscard]] const BlockPool &pool() const { return pool_; }
+  /// For the prefix cache, which keeps blocks in it.
+  [[nodiscard]] BlockPool &pool() { return pool_; }
   [[nodiscard]] const std::map<int32_t, BlockTable> &tables() const { return tables_; }
 
   /// The table of a sequence; an empty one when it holds nothing.
@@ -59,7 +61,8 @@ class BlockTables {
   /// blocks are free.
   [[nodiscard]] std::optional<BlockExtension> extend(int32_t seq_id, uint32_t n_tokens);
 
-  /// Takes extensions back, the last one first: blocks, tables and counts are as before them.
+  /// Takes extensions back, the last one first: blocks, tables and counts are as before them, but
+  /// for what the prefix cache has given up since.
   void undo(const BlockExtension &extension);
 
   /// Forgets the tokens from `n_tokens` on; none of the kept ones has been dropped.
@@ -67,6 +70,13 @@ class BlockTables {
 
   /// Gives back the blocks that lie wholly before position `pos`.
   void drop_before(int32_t seq_id, uint32_t pos);
+
+  /// Adds `n_tokens` tokens in blocks that are there already; k_none where one is not, which is
+  /// then to be dropped. REQUIRES: the sequence holds whole blocks only.
+  void adopt(int32_t seq_id, std::span<const int32_t> blocks, uint32_t n_tokens);
+
+  /// Entry `i` becomes another block, of the same contents.
+  void replace(int32_t seq_id, uint32_t i, int32_t block);
 
   /// `to` gets the tokens of `from`, sharing its blocks; what it held before is released.
   void fork(int32_t from, int32_t to);

@@ -11,10 +11,16 @@ namespace {
 
 PoolSnapshot snapshot_of(const BlockTables &tables, uint32_t n_swa) {
   const auto &pool = tables.pool();
+  std::set<int32_t> kept;
+  for (uint32_t block = 0; block < pool.n_blocks(); ++block) {
+    if (pool.is_kept(static_cast<int32_t>(block))) kept.insert(static_cast<int32_t>(block));
+  }
   return {.block_size = tables.block_size(),
           .n_swa = n_swa,
           .n_refs = {pool.n_refs().begin(), pool.n_refs().end()},
           .free_blocks = {pool.free_blocks().begin(), pool.free_blocks().end()},
+          .kept_blocks = std::move(kept),
+          .n_idle = pool.n_idle(),
           .tables = tables.tables()};
 }
 
@@ -57,12 +63,18 @@ std::string check_counts(const PoolSnapshot &pool) {
       if (block != BlockTable::k_none) ++n_holders[static_cast<size_t>(block)];
     }
   }
+  uint32_t n_idle = 0;
+  for (const int32_t block : pool.kept_blocks) {
+    if (n_holders[static_cast<size_t>(block)]++ == 0) ++n_idle;
+  }
   for (size_t block = 0; block < n_holders.size(); ++block) {
     if (n_holders[block] != pool.n_refs[block]) {
-      return fmt::format("block {} is counted {} times and held by {} tables", block,
+      return fmt::format("block {} is counted {} times and has {} holders", block,
                          pool.n_refs[block], n_holders[block]);
     }
   }
+  if (n_idle != pool.n_idle)
+    return fmt::format("{} blocks are counted as idle and {} are", pool.n_idle, n_idle);
   return {};
 }
 
@@ -107,12 +119,15 @@ std::string check_same_sequences(const PoolSnapshot &full, const PoolSnapshot &w
 }  // namespace
 
 KvSnapshot snapshot_of(const KvTables &tables) {
-  KvSnapshot snapshot{.full = snapshot_of(tables.full(), 0), .window = {}};
+  KvSnapshot snapshot{.full = snapshot_of(tables.full(), 0),
+                      .window = {},
+                      .prefixes = tables.prefixes().check_invariants()};
   if (tables.window() != nullptr) snapshot.window = snapshot_of(*tables.window(), tables.n_swa());
   return snapshot;
 }
 
 std::string check_invariants(const KvSnapshot &snapshot) {
+  if (!snapshot.prefixes.empty()) return "prefix cache: " + snapshot.prefixes;
   if (auto problem = check_pool(snapshot.full); !problem.empty()) return problem;
   if (!snapshot.window) return {};
   if (auto problem = check_pool(*snapshot.window); !problem.empty()) return "window: " + problem;

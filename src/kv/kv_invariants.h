@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct PoolSnapshot {
   uint32_t n_swa = 0;  ///< 0: sequences keep all of their blocks
   std::vector<uint32_t> n_refs;
   std::vector<int32_t> free_blocks;
+  std::set<int32_t> kept_blocks;  ///< by the prefix cache
+  uint32_t n_idle = 0;
   std::map<int32_t, BlockTable> tables;
 
   bool operator==(const PoolSnapshot &) const = default;
@@ -24,6 +27,7 @@ struct PoolSnapshot {
 struct KvSnapshot {
   PoolSnapshot full;
   std::optional<PoolSnapshot> window;
+  std::string prefixes{};  ///< what is wrong inside the prefix cache; empty: nothing
 };
 
 [[nodiscard]] KvSnapshot snapshot_of(const KvTables &tables);

@@ -9,12 +9,18 @@ void undo_all(BlockTables &tables, std::span<const BlockExtension> extensions) {
   for (size_t i = extensions.size(); i > 0; --i) tables.undo(extensions[i - 1]);
 }
 
+std::optional<BlockTables> make_window(const KvSizes &sizes, uint32_t n_swa) {
+  if (n_swa == 0) return std::nullopt;
+  return BlockTables(sizes.n_blocks_swa, sizes.block_size);
+}
+
 }  // namespace
 
 KvTables::KvTables(const KvSizes &sizes, uint32_t n_swa)
-    : full_(sizes.n_blocks, sizes.block_size), n_swa_(n_swa) {
-  if (n_swa > 0) window_.emplace(sizes.n_blocks_swa, sizes.block_size);
-}
+    : full_(sizes.n_blocks, sizes.block_size),
+      window_(make_window(sizes, n_swa)),
+      n_swa_(n_swa),
+      prefixes_(full_, window_ ? &*window_ : nullptr, n_swa) {}
 
 std::optional<KvTables::Reservation> KvTables::reserve(std::span<const SeqExtent> extents) {
   Reservation reservation(*this);
@@ -25,11 +31,15 @@ std::optional<KvTables::Reservation> KvTables::reserve(std::span<const SeqExtent
 }
 
 void KvTables::fork(int32_t from, int32_t to) {
+  if (from == to) return;
+  release(to);
+  prefixes_.fork(from, to);
   full_.fork(from, to);
   if (window_) window_->fork(from, to);
 }
 
 void KvTables::release(int32_t seq_id) {
+  prefixes_.release(seq_id);
   full_.release(seq_id);
   if (window_) window_->release(seq_id);
 }
@@ -42,6 +52,7 @@ void KvTables::drop_out_of_window(int32_t seq_id) {
 
 KvTables::Reservation::Reservation(Reservation &&other) noexcept
     : tables_(std::exchange(other.tables_, nullptr)),
+      extents_(std::move(other.extents_)),
       full_(std::move(other.full_)),
       window_(std::move(other.window_)) {}
 
@@ -52,13 +63,23 @@ KvTables::Reservation::~Reservation() {
 }
 
 bool KvTables::Reservation::add(const SeqExtent &extent) {
-  const auto full = tables_->full_.extend(extent.seq_id, extent.n_tokens);
+  const auto full = extend(tables_->full_, extent);
   if (!full) return false;
   full_.push_back(*full);
+  extents_.push_back(extent);
   if (!tables_->window_) return true;
-  const auto window = tables_->window_->extend(extent.seq_id, extent.n_tokens);
+  const auto window = extend(*tables_->window_, extent);
   if (window) window_.push_back(*window);
   return window.has_value();
+}
+
+std::optional<BlockExtension> KvTables::Reservation::extend(BlockTables &tables,
+                                                            const SeqExtent &extent) {
+  PrefixCache &prefixes = tables_->prefixes_;
+  auto extended = tables.extend(extent.seq_id, extent.n_tokens);
+  while (!extended && (prefixes.evict(tables) || prefixes.give_up_last(tables, extent.seq_id)))
+    extended = tables.extend(extent.seq_id, extent.n_tokens);
+  return extended;
 }
 
 std::vector<BlockCopy> KvTables::Reservation::copies_of(
@@ -71,7 +92,10 @@ std::vector<BlockCopy> KvTables::Reservation::copies_of(
 }
 
 void KvTables::Reservation::commit() {
-  for (const auto &extension : full_) tables_->drop_out_of_window(extension.seq_id);
+  for (const auto &extent : extents_) {
+    tables_->prefixes_.append(extent.seq_id, extent.content);
+    tables_->drop_out_of_window(extent.seq_id);
+  }
   tables_ = nullptr;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace patchbay {
@@ -9,7 +10,7 @@ struct SeqPos {
   int32_t seq_id = 0;
   int32_t pos = 0;
 
-  bool operator==(const SeqPos &) const = default;
+  auto operator<=>(const SeqPos &) const = default;
 };
 
 }  // namespace patchbay

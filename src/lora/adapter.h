@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/sha256.h"
 #include "model/base_info.h"
 
 namespace patchbay {
@@ -49,7 +50,7 @@ struct FactorPair {
 enum class AdapterFormat { gguf, peft };
 
 /// SHA-256 of an adapter's content, see digest_of().
-using AdapterDigest = std::array<unsigned char, 32>;
+using AdapterDigest = Sha256Digest;
 
 /// A checked adapter: it fits the base it was loaded for, every number is finite, every pair is
 /// read by the base's graph. Immutable; shared by all requests that wear it; any thread.

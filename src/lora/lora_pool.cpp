@@ -30,6 +30,33 @@ void check_fits(const Adapter &adapter, const BaseInfo &base) {
   }
 }
 
+/// Orders what is worn by content, adds the strengths of what is there twice, and leaves out what
+/// is then not there.
+template <class T, class DigestOf>
+void sort_and_merge(std::vector<T> &worn, const DigestOf &digest_of) {
+  std::ranges::stable_sort(worn, {}, digest_of);
+  std::vector<T> merged;
+  for (const auto &one : worn) {
+    if (!merged.empty() && digest_of(merged.back()) == digest_of(one)) {
+      merged.back().strength += one.strength;
+    } else {
+      merged.push_back(one);
+    }
+  }
+  std::erase_if(merged, [](const T &one) { return one.strength == 0; });
+  worn = std::move(merged);
+}
+
+Sha256Digest digest_of_merged(std::span<const Wearing> wearing) {
+  if (wearing.empty()) return {};
+  Sha256 hash;
+  for (const auto &[adapter, strength] : wearing) {
+    hash.value(adapter->digest);
+    hash.value(strength);
+  }
+  return hash.finish();
+}
+
 }  // namespace
 
 LoraPool::LoraPool(const BaseInfo &base, Form form) : base_(base), form_(form) {
@@ -54,6 +81,7 @@ int32_t LoraPool::add(std::shared_ptr<const Adapter> adapter,
   if (const int32_t i_adapter = find(adapter->digest); i_adapter >= 0) return i_adapter;
   check_fits(*adapter, base_);
   Resident resident = make_resident(std::move(adapter), std::move(packed));
+  resident.feeds_kv = feeds_kv(*resident.adapter);
   auto place = std::ranges::find(residents_, nullptr, &Resident::adapter);
   if (place == residents_.end()) place = residents_.emplace(place);
   *place = std::move(resident);
@@ -97,20 +125,33 @@ size_t LoraPool::find_use(std::string_view use) const {
 
 AdapterSet LoraPool::canonical(std::span<const Worn> worn) const {
   assert(std::ranges::all_of(worn, [&](const Worn &one) { return is_resident(one.i_adapter); }));
-  AdapterSet sorted(worn.begin(), worn.end());
-  std::ranges::stable_sort(sorted, {}, [this](const Worn &one) {
+  AdapterSet set(worn.begin(), worn.end());
+  sort_and_merge(set, [this](const Worn &one) {
     return residents_[static_cast<size_t>(one.i_adapter)].adapter->digest;
   });
-  AdapterSet set;
-  for (const auto &one : sorted) {
-    if (!set.empty() && set.back().i_adapter == one.i_adapter) {
-      set.back().strength += one.strength;
-    } else {
-      set.push_back(one);
-    }
-  }
-  std::erase_if(set, [](const Worn &one) { return one.strength == 0; });
   return set;
+}
+
+bool LoraPool::feeds_kv(const Adapter &adapter) const {
+  return std::ranges::any_of(adapter.pairs, [this](const FactorPair &pair) {
+    const size_t i_use = find_use(pair.target);
+    return i_use != k_nowhere && base_.uses[i_use].feeds_kv;
+  });
+}
+
+Sha256Digest LoraPool::kv_digest(std::vector<Wearing> wearing) const {
+  std::erase_if(wearing, [this](const Wearing &one) { return !feeds_kv(*one.adapter); });
+  sort_and_merge(wearing, [](const Wearing &one) { return one.adapter->digest; });
+  return digest_of_merged(wearing);
+}
+
+Sha256Digest LoraPool::kv_digest(const AdapterSet &set) const {
+  std::vector<Wearing> wearing;
+  for (const auto &[i_adapter, strength] : set) {
+    const Resident &resident = residents_[static_cast<size_t>(i_adapter)];
+    if (resident.feeds_kv) wearing.push_back({resident.adapter.get(), strength});
+  }
+  return digest_of_merged(wearing);
 }
 
 const LoraStacks &LoraPool::stacks() {
@@ -124,9 +165,9 @@ const LoraStacks &LoraPool::stacks() {
 
 size_t LoraPool::size_bytes() const {
   size_t n_bytes = stacks_ == nullptr ? 0 : stacks_->size_bytes();
-  for (const auto &[adapter, packed, by_use] : residents_) {
-    if (adapter != nullptr) n_bytes += adapter->size_bytes;
-    if (packed != nullptr) n_bytes += packed->size_bytes();
+  for (const auto &resident : residents_) {
+    if (resident.adapter != nullptr) n_bytes += resident.adapter->size_bytes;
+    if (resident.packed != nullptr) n_bytes += resident.packed->size_bytes();
   }
   return n_bytes;
 }

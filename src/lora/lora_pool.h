@@ -15,6 +15,12 @@
 
 namespace patchbay {
 
+/// One adapter as a token is to wear it, resident or not.
+struct Wearing {
+  const Adapter *adapter = nullptr;
+  float strength = 1;
+};
+
 /// The resident adapters of one engine. They come and go between steps; each has an index that
 /// stays its own until it is removed. Engine thread.
 class LoraPool {
@@ -46,6 +52,12 @@ class LoraPool {
   /// strengths of an adapter named twice added. REQUIRES: all are resident.
   [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn) const;
 
+  /// What keys and values depend on when tokens wear these, in any order: SHA-256 over content and
+  /// strength of the adapters that reach any. All zeros: they are the base's.
+  [[nodiscard]] Sha256Digest kv_digest(std::vector<Wearing> wearing) const;
+  /// The same of residents.
+  [[nodiscard]] Sha256Digest kv_digest(const AdapterSet &set) const;
+
   /// The place of a use of the base, or k_nowhere.
   [[nodiscard]] size_t find_use(std::string_view use) const;
   /// Of a packed pool: what the resident adapter does to that use, or nullptr. Valid until it is
@@ -72,9 +84,11 @@ class LoraPool {
     std::shared_ptr<const Adapter> adapter;  // null: the index is free
     std::shared_ptr<const PackedAdapter> packed;
     std::vector<const PackedPair *> by_use;
+    bool feeds_kv = false;
   };
 
   void group_inputs();
+  [[nodiscard]] bool feeds_kv(const Adapter &adapter) const;
   [[nodiscard]] Resident make_resident(std::shared_ptr<const Adapter> adapter,
                                        std::shared_ptr<const PackedAdapter> packed) const;
 

@@ -29,6 +29,8 @@ struct AdaptableUse {
   bool rotated_table = false;
   /// Linear weights that read one input together have one number; -1: it reads its input alone.
   int32_t i_input = -1;
+  /// What it gives is part of some layer's keys or values, or of what those are computed from.
+  bool feeds_kv = false;
 };
 
 /// What the adapter readers must know of the base; no weights.

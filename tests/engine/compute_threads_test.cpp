@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -96,7 +97,7 @@ TEST(ComputeThreads, LeaveTheCallingThreadWhereItWas) {
 TEST(ComputeThreads, ComputeOnFewerCpusThanTheyAreMany) {
   const auto expected = compute_with(1);
   ComputeThreads made_before(2);
-  const AffinityScope scope(allowed_cpus().front());
+  const AffinityScope scope(std::array{allowed_cpus().front()});
   ComputeThreads made_inside(2);
   EXPECT_EQ(compute(made_before), expected);
   EXPECT_EQ(compute(made_inside), expected);

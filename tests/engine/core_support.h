@@ -86,9 +86,10 @@ struct Running {
   std::optional<RequestEnd> end;
 };
 
-/// The request alone on a fresh engine with plenty of memory.
+/// The request alone on a fresh engine with plenty of memory and no prefix cache.
 inline Running run_cold(const std::shared_ptr<const LoadedModel> &model, const Request &request,
-                        const CoreSetup &setup = {}) {
+                        CoreSetup setup = {}) {
+  setup.limits.keep_prefixes = false;
   const auto core = make_core(model, setup);
   Running running(request);
   core->enqueue(running.job);

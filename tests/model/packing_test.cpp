@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -151,7 +152,7 @@ TEST(PackWeights, TellsTheCallingThreadOfAllBytes) {
 TEST(PackWeights, StaysInTheCallingThreadWhereThatMayUseOneCpu) {
   auto weights = some_weights();
   Told told;
-  const AffinityScope scope(allowed_cpus().front());
+  const AffinityScope scope(std::array{allowed_cpus().front()});
   pack_weights(tasks_of(weights), told.listener());
   EXPECT_EQ(std::ranges::count(told.packers, std::this_thread::get_id()),
             std::ssize(told.released));
