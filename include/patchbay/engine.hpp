@@ -67,7 +67,7 @@ struct ServiceStats {
   uint64_t n_requests_cancelled = 0;
   uint64_t n_preemptions = 0;
   uint64_t n_tokens_prompt = 0;    ///< of admitted requests
-  uint64_t n_tokens_cached = 0;    ///< of these, not computed; of ended requests
+  uint64_t n_tokens_cached = 0;    ///< of these, not computed
   uint64_t n_tokens_computed = 0;  ///< of prompts and answers; after a preemption once more
   uint64_t n_tokens_out = 0;
   double cost = 0;            ///< charged: a token of a prompt that wears nothing costs 1

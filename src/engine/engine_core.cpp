@@ -190,8 +190,8 @@ void EngineCore::start(const std::shared_ptr<Job> &job, Clock::time_point now) t
     return;
   }
   job->spans = *std::move(spans);
-  take_seats(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
   count_start(*job);
+  take_seats(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
 } catch (const std::exception &error) {  // out of memory, most likely
   end_job(job, Error{ErrorCode::internal, error.what()});
 }
@@ -221,7 +221,7 @@ void EngineCore::adopt(Sequence &sequence) {
   const uint32_t n_more = executor_->adopt(sequence.seq_id(), known) - sequence.n_computed();
   sequence.computed(n_more);
   // Later ones were computed by this request before.
-  if (job.usage.n_preemptions == 0) job.usage.n_tokens_cached += n_more;
+  if (job.usage.n_preemptions == 0) count_cached(job, n_more);
 }
 
 /// Whoever comes earlier and is about to compute what this sequence begins with does it for both.
@@ -453,14 +453,20 @@ void EngineCore::end_all(const Error &error) {
 /// What it is computed once more for, after a preemption, was not its wish and is not charged.
 void EngineCore::count_start(Job &job) {
   const auto n_prompt = static_cast<uint32_t>(job.request.prompt.size());
-  roster_.charge(job, k_prompt_token_cost * (n_prompt - job.usage.n_tokens_cached));
+  roster_.charge(job, k_prompt_token_cost * n_prompt);
   const double queue_ms = ms_between(job.submitted, job.admitted);
   job.services.count([&](ServiceStats &stats) {
     stats.n_tokens_prompt += n_prompt;
-    stats.n_tokens_cached += job.usage.n_tokens_cached;
     stats.queue_ms += queue_ms;
     stats.queue_worst_ms = std::max(stats.queue_worst_ms, queue_ms);
   });
+}
+
+/// Tokens of its prompt that need not be computed are not charged.
+void EngineCore::count_cached(Job &job, uint32_t n_tokens) {
+  job.usage.n_tokens_cached += n_tokens;
+  roster_.charge(job, -k_prompt_token_cost * n_tokens);
+  job.services.count([&](ServiceStats &stats) { stats.n_tokens_cached += n_tokens; });
 }
 
 void EngineCore::count_end(const Job &job, const std::optional<Error> &error) {

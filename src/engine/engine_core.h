@@ -88,6 +88,7 @@ class EngineCore {
   void end_choice(Sequence &sequence, StopReason reason);
   void end_job(const std::shared_ptr<Job> &job, std::optional<Error> error);
   void count_start(Job &job);
+  void count_cached(Job &job, uint32_t n_tokens);
   void count_end(const Job &job, const std::optional<Error> &error);
   void fill_gauges(EngineStats &stats) const;
   void emit(const Job &job, Event event);

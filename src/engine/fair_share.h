@@ -54,6 +54,7 @@ class FairShare {
   /// `member` may be gone afterwards.
   void close(Member &member);
 
+  /// Below 0: gives back what was charged before.
   void charge(Member &member, double cost);
 
   /// What counts in a comparison.

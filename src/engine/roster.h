@@ -49,7 +49,7 @@ class Roster {
   /// of its kind that are most, the last of the lowest priority; among equals the one served most.
   /// REQUIRES: somebody waits in it.
   [[nodiscard]] std::shared_ptr<Job> last_of_longest() const;
-  /// Charges the request's share with so many tokens' cost, see token_cost.h.
+  /// Charges the request's share with so many tokens' cost, see token_cost.h; below 0: gives back.
   void charge(Job &job, double cost);
   /// A request has ended and is neither in the queue nor seated: it has a share no longer.
   void close(Job &job);

@@ -331,6 +331,23 @@ TEST_F(EngineCoreTest, PublishingChangesWhatHasChanged) {
   EXPECT_EQ(published.adapters["base"].n_requests_done, 30U);
 }
 
+TEST_F(EngineCoreTest, WhatThePrefixCacheHoldsIsNotCharged) {
+  const auto core = make_core(model_);
+  const std::vector<int32_t> prompt(12, 5);
+  for (const char *tenant : {"t", "t", "other"}) {
+    Request request = greedy(prompt, 1);
+    request.tenant = tenant;
+    submit(*core, request);
+    run(*core);
+  }
+  const EngineStats stats = core->stats();
+  const TenantStats &tenant = stats.tenants.at("t");
+  ASSERT_GT(tenant.n_tokens_cached, 0U);
+  EXPECT_EQ(tenant.n_tokens_computed + tenant.n_tokens_cached, tenant.n_tokens_prompt);
+  EXPECT_EQ(tenant.cost, static_cast<double>(tenant.n_tokens_computed) + 2 * 2);
+  EXPECT_EQ(stats.tenants.at("other").cost, 12 + 2);
+}
+
 TEST_F(EngineCoreTest, WhatIsComputedAgainIsCountedAndNotCharged) {
   const auto core = make_core(model_, {.n_ctx = 24, .block_size = 4});
   Request request = greedy(prompt_, 12);
