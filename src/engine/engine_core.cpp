@@ -248,6 +248,8 @@ void EngineCore::go_on_following() {
     if (!sequence->is_following() || !sequence->can_go_on()) continue;
     sequence->stop_following();
     adopt(*sequence);
+    // One that was to compute it for several may have ended before: the first of these does it now.
+    find_leader(*sequence);
   }
 }
 
