@@ -59,8 +59,7 @@ EngineCore::Limits limits_of(const EngineOptions &options, const Executor &execu
           .adapter_bytes = options.adapter_memory_bytes,
           .keep_prefixes = options.prefix_cache,
           .admission = {.tenant_weights = options.tenant_weights,
-                        .aging = std::chrono::milliseconds(options.aging_ms)},
-          .keep_prefixes = options.prefix_cache};
+                        .aging = std::chrono::milliseconds(options.aging_ms)}};
 }
 
 }  // namespace
