@@ -189,17 +189,33 @@ void PrefixCache::remove(NodeId node) {
 }
 
 bool PrefixCache::evict(const BlockTables &tables) {
-  const Part part = &tables == tables_[full] ? full : window;
   const auto block = tables.pool().longest_idle();
   if (!block) return false;
-  const NodeId node = node_of_[part][static_cast<size_t>(*block)];
   ++counters_.n_blocks_evicted;
+  forget(part_of(tables), *block);
+  return true;
+}
+
+bool PrefixCache::forget_last(const BlockTables &tables, int32_t seq_id) {
+  constexpr uint32_t k_sequence_and_cache = 2;
+  const BlockTable &held = tables.table(seq_id);
+  if (held.n_tokens % block_size_ == 0) return false;  // nothing is written to its last block
+  const int32_t last = held.blocks.back();
+  if (!tables.pool().is_kept(last)) return false;
+  if (tables.pool().n_refs()[static_cast<size_t>(last)] > k_sequence_and_cache) return false;
+  forget(part_of(tables), last);
+  return true;
+}
+
+/// Nothing can follow on a node without its full block; without the window's it still serves where
+/// no token looks that far back.
+void PrefixCache::forget(Part part, int32_t block) {
+  const NodeId node = node_of_[part][static_cast<size_t>(block)];
   if (part == full) {
     remove(node);
   } else {
-    detach(node, window);
+    detach(node, part);
   }
-  return true;
 }
 
 std::string PrefixCache::check_invariants() const {

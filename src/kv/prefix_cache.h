@@ -51,6 +51,10 @@ class PrefixCache {
   /// none.
   bool evict(const BlockTables &tables);
 
+  /// Forgets a sequence's last block, in one of the two tables, when nobody else holds it: it can
+  /// then be written to, where a copy would need memory that there is not. False: others hold it.
+  bool forget_last(const BlockTables &tables, int32_t seq_id);
+
   struct Counters {
     uint64_t n_blocks_evicted = 0;
   };
@@ -80,6 +84,9 @@ class PrefixCache {
   [[nodiscard]] Path find_path(NodeId from, const PrefixContent &content) const;
   void keep_to_window(Path &path, uint32_t n_before) const;
   [[nodiscard]] uint32_t first_in_window(uint32_t n_tokens) const;
+  [[nodiscard]] Part part_of(const BlockTables &tables) const {
+    return &tables == tables_[full] ? full : window;
+  }
   [[nodiscard]] int32_t block_of(NodeId node, Part part) const { return blocks_.at(node)[part]; }
 
   [[nodiscard]] std::optional<NodeId> find_or_add(NodeId parent, PrefixContent content);
@@ -87,6 +94,7 @@ class PrefixCache {
   void attach(NodeId node, int32_t seq_id, uint32_t i_block);
   void attach(NodeId node, Part part, int32_t seq_id, uint32_t i_block);
   void detach(NodeId node, Part part);
+  void forget(Part part, int32_t block);
   void remove(NodeId node);
 
   std::array<BlockTables *, n_parts> tables_;
