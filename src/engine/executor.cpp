@@ -74,7 +74,18 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
       fused_(options.lora_form != LoraForm::portable),
       pool_(model_->info, fused_ ? LoraPool::Form::packed : LoraPool::Form::stacked),
       threads_(options.n_threads, options.waiting),
-      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {}
+      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
+  if (options.cache_memory_bytes > 0)
+    tables_.prefixes().use_host_tier(kv_, options.cache_memory_bytes);
+}
+
+HostTierStats Executor::host_tier_stats() const {
+  const PrefixCache::Counters &counters = tables_.prefixes().counters();
+  return {.n_blocks_saved = counters.n_blocks_saved,
+          .n_blocks_restored = counters.n_blocks_restored,
+          .n_blocks_dropped = counters.n_blocks_dropped,
+          .size_bytes = tables_.prefixes().host_bytes()};
+}
 
 Expected<void> Executor::check(const StepPlan &plan) const {
   const auto n_vocab = static_cast<int32_t>(model_->hparams().n_vocab);

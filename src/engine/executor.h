@@ -35,6 +35,7 @@ class Executor {
     uint32_t n_threads = 1;
     LoraForm lora_form = LoraForm::automatic;
     AttentionForm attention = AttentionForm::automatic;
+    size_t cache_memory_bytes = 0;  ///< for blocks that the KV cache has to evict; 0: no host tier
     ComputeThreads::Waiting waiting = ComputeThreads::Waiting::yielding;
   };
 
@@ -59,6 +60,7 @@ class Executor {
   /// Whether steps read adapters packed.
   [[nodiscard]] bool reads_packed() const { return fused_; }
   [[nodiscard]] size_t pool_bytes() const { return pool_.size_bytes(); }
+  [[nodiscard]] HostTierStats host_tier_stats() const;
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
   /// n_outputs], valid until the next call; they may be not finite, row by row, where weights or an

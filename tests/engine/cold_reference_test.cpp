@@ -32,6 +32,7 @@ struct Seen {
   uint64_t n_compared = 0;
   uint64_t n_cancelled = 0;
   uint64_t n_preemptions = 0;
+  uint64_t n_restored = 0;  ///< blocks, from the host tier
 };
 
 class Program {
@@ -56,6 +57,7 @@ class Program {
     }
     seen.n_preemptions = core_->stats().n_preemptions;
     const EngineStats stats = core_->stats();
+    seen.n_restored = stats.host_tier.n_blocks_restored;
     EXPECT_EQ(stats.n_running + stats.n_queued, 0U);
     EXPECT_EQ(stats.n_kv_tokens_used, 0U) << "memory is left behind";
   }
@@ -117,6 +119,7 @@ struct Case {
   TinyModel model;
   WeightLayout layout = WeightLayout::as_stored;  ///< of its matrices
   uint32_t n_threads = 1;                         ///< of the program; the reference has one
+  size_t cache_memory_bytes = 0;                  ///< the same
 
   /// For GoogleTest, which would print the bytes.
   friend void PrintTo(const Case &c, std::ostream *out) { *out << c.model.name; }
@@ -132,7 +135,7 @@ class ColdReference : public testing::TestWithParam<Case> {};
 
 TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   TempDir dir;
-  const auto &[tiny, layout, n_threads] = GetParam();
+  const auto &[tiny, layout, n_threads, cache_memory_bytes] = GetParam();
   const auto model = load_tiny(tiny, dir,
                                {.layout = {.interleave = layout == WeightLayout::interleaved,
                                            .pack = layout == WeightLayout::packed}});
@@ -143,13 +146,15 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
                   {.n_ctx = 72,
                    .block_size = 4,
                    .limits = {.n_ubatch = 24, .n_prefill_beside = 7, .n_seqs_max = 8},
-                   .n_threads = n_threads},
+                   .n_threads = n_threads,
+                   .cache_memory_bytes = cache_memory_bytes},
                   2026);
   program.run(400);
   EXPECT_GT(program.seen.n_steps, 1000U);
   EXPECT_GT(program.seen.n_compared, 300U);
   EXPECT_GT(program.seen.n_cancelled, 0U);
   EXPECT_GT(program.seen.n_preemptions, 10U);
+  EXPECT_EQ(program.seen.n_restored > 10, cache_memory_bytes > 0);
   std::printf("%llu steps, %llu answers equal, %llu cancelled, %llu preemptions\n",
               static_cast<unsigned long long>(program.seen.n_steps),
               static_cast<unsigned long long>(program.seen.n_compared),
@@ -160,6 +165,17 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
 std::vector<Case> plain_cases() {
   std::vector<Case> cases;
   for (TinyModel &model : all_tiny_models()) cases.push_back({std::move(model)});
+  return cases;
+}
+
+/// A cache that is too small, beside memory for about as many blocks.
+std::vector<Case> host_tier_cases() {
+  constexpr size_t k_about_20_blocks = 20 << 10U;
+  std::vector<Case> cases;
+  for (TinyModel model : {tiny_llama(), tiny_gemma3()}) {
+    model.name += "_host_tier";
+    cases.push_back({.model = std::move(model), .cache_memory_bytes = k_about_20_blocks});
+  }
   return cases;
 }
 
@@ -212,6 +228,7 @@ std::vector<Case> stored_cases() {
 std::string name_of(const testing::TestParamInfo<Case> &info) { return info.param.model.name; }
 
 INSTANTIATE_TEST_SUITE_P(AllFamilies, ColdReference, testing::ValuesIn(plain_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(HostTier, ColdReference, testing::ValuesIn(host_tier_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(AsStored, ColdReference, testing::ValuesIn(stored_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Packed, ColdReference, testing::ValuesIn(packed_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Interleaved, ColdReference, testing::ValuesIn(interleaved_cases()),

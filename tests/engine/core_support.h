@@ -18,6 +18,7 @@ struct CoreSetup {
   EngineCore::Limits limits{.n_ubatch = 256, .n_prefill_beside = 128, .n_seqs_max = 16};
   ggml_type cache_type = GGML_TYPE_F32;
   uint32_t n_threads = 1;
+  size_t cache_memory_bytes = 0;
 };
 
 inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> model,
@@ -28,7 +29,8 @@ inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> 
                                                  .n_ubatch = setup.limits.n_ubatch,
                                                  .block_size = setup.block_size},
                                           .cache_type = setup.cache_type,
-                                          .n_threads = setup.n_threads});
+                                          .n_threads = setup.n_threads,
+                                          .cache_memory_bytes = setup.cache_memory_bytes});
   EngineCore::Limits limits = setup.limits;
   limits.n_ctx = std::min(setup.n_ctx, executor->model().hparams().n_ctx_train);
   return std::make_unique<EngineCore>(
