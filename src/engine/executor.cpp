@@ -75,8 +75,27 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
       pool_(model_->info, fused_ ? LoraPool::Form::packed : LoraPool::Form::stacked),
       threads_(options.n_threads, options.waiting),
       allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
-  if (options.cache_memory_bytes > 0)
-    tables_.prefixes().use_host_tier(kv_, options.cache_memory_bytes);
+  tables_.prefixes().use_host_tier(kv_, options.cache_memory_bytes);
+}
+
+KvGeometry Executor::kv_geometry() const {
+  const HParams &hparams = model_->hparams();
+  return {.n_layer = hparams.n_layer,
+          .n_head_kv = hparams.n_head_kv,
+          .n_embd_head = hparams.n_embd_head,
+          .n_swa = hparams.n_swa,
+          .block_size = kv_.block_size(),
+          .type = kv_.k(0)->type,
+          .layout = kv_.layout(),
+          .block_bytes_full = kv_.block_bytes(BlockMemory::full),
+          .block_bytes_window = kv_.block_bytes(BlockMemory::window)};
+}
+
+uint32_t Executor::load(const std::string &tenant, const ContentView &content,
+                        const PrefixBlocks &blocks) {
+  const uint32_t n_tokens = tables_.prefixes().load(tenant, PrefixContent(content), blocks);
+  assert(check_invariants(kv_snapshot()).empty());
+  return n_tokens;
 }
 
 HostTierStats Executor::host_tier_stats() const {

@@ -11,6 +11,7 @@
 #include "engine/loaded_model.h"
 #include "engine/step_plan.h"
 #include "kv/kv_cache.h"
+#include "kv/kv_geometry.h"
 #include "kv/kv_invariants.h"
 #include "kv/kv_tables.h"
 #include "lora/lora_pool.h"
@@ -87,6 +88,13 @@ class Executor {
   /// The sequence, whose tokens `known` begins with, goes on with what the prefix cache has of the
   /// rest. Returns how many tokens it holds now.
   uint32_t adopt(int32_t seq_id, const ContentView &known);
+
+  [[nodiscard]] KvGeometry kv_geometry() const;
+  /// What the prefix cache holds of a tenant's content, and the opposite, see PrefixCache.
+  [[nodiscard]] SavedPrefix save(std::string_view tenant, const ContentView &content) const {
+    return tables_.prefixes().save(tenant, PrefixContent(content));
+  }
+  uint32_t load(const std::string &tenant, const ContentView &content, const PrefixBlocks &blocks);
 
   /// `to` becomes a copy of `from` that shares its memory until one of them grows; what `to` held
   /// is released.

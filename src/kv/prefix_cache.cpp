@@ -190,6 +190,14 @@ void PrefixCache::place(NodeId node, Part part, int32_t block) {
   tables_[part]->pool().keep(block);
 }
 
+/// Makes room if it has to.
+std::optional<int32_t> PrefixCache::take_block(Part part) {
+  BlockTables &tables = *tables_[part];
+  auto block = tables.pool().take();
+  while (!block && evict(tables)) block = tables.pool().take();
+  return block;
+}
+
 void PrefixCache::detach(NodeId node, Part part) {
   int32_t &block = blocks_.at(node)[part];
   if (block == BlockTable::k_none) return;

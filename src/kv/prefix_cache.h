@@ -13,6 +13,7 @@
 #include "kv/block_memory.h"
 #include "kv/block_tables.h"
 #include "kv/host_tier.h"
+#include "kv/prefix_blocks.h"
 #include "kv/prefix_tree.h"
 
 namespace patchbay {
@@ -30,9 +31,18 @@ class PrefixCache {
   PrefixCache(const PrefixCache &) = delete;
   PrefixCache &operator=(const PrefixCache &) = delete;
 
-  /// From now on evicted blocks move to ordinary memory, of `budget_bytes` at most; there the
-  /// longest unused goes first. `memory` outlives the object.
+  /// From now on evicted blocks move to ordinary memory, of `budget_bytes` at most, 0: none; there
+  /// the longest unused goes first. `memory` outlives the object.
   void use_host_tier(BlockMemory &memory, size_t budget_bytes);
+
+  /// Copies what is there of a tenant's content; the blocks' memory is that of use_host_tier().
+  /// Throws std::bad_alloc, and nothing has changed.
+  [[nodiscard]] SavedPrefix save(std::string_view tenant, const PrefixContent &content) const;
+
+  /// The opposite: keeps the blocks of a tenant's content, from its beginning as far as blocks can
+  /// be had that no sequence holds. Returns how many tokens of it are there now.
+  uint32_t load(const std::string &tenant, const PrefixContent &content,
+                const PrefixBlocks &blocks);
 
   /// Whose a new sequence is. Those that were never begun are nobody's: nothing of them is kept.
   void begin(int32_t seq_id, const std::string &tenant);
@@ -112,6 +122,7 @@ class PrefixCache {
   void attach(NodeId node, int32_t seq_id, uint32_t i_block);
   void attach(NodeId node, Part part, int32_t seq_id, uint32_t i_block);
   void place(NodeId node, Part part, int32_t block);
+  [[nodiscard]] std::optional<int32_t> take_block(Part part);
   void detach(NodeId node, Part part);
   void forget(Part part, int32_t block);
 
@@ -125,6 +136,10 @@ class PrefixCache {
     ~Hold() {
       for (size_t i = blocks_.size(); i > 0; --i)
         blocks_[i - 1].first->release(blocks_[i - 1].second);
+    }
+    void retain(BlockPool &pool, int32_t block) {
+      pool.retain(block);
+      add(pool, block);
     }
     /// A block that is already counted for this object.
     void add(BlockPool &pool, int32_t block) { blocks_.emplace_back(&pool, block); }
@@ -146,6 +161,10 @@ class PrefixCache {
   [[nodiscard]] bool has_room(const Path &path, uint32_t n_before, Part part) const;
   [[nodiscard]] Hold bring_back(const Path &path, uint32_t n_before);
   void restore(NodeId node, Part part, Hold &held);
+  [[nodiscard]] HostBytes copy_of(NodeId node, Part part) const;
+  [[nodiscard]] bool load_window(NodeId node, std::span<const std::byte> bytes, Hold &held);
+  [[nodiscard]] std::optional<NodeId> load_full(NodeId parent, const PrefixContent &content,
+                                                std::span<const std::byte> bytes, Hold &held);
   [[nodiscard]] std::string check_host_tier() const;
   void remove(NodeId node);
 
@@ -156,7 +175,7 @@ class PrefixCache {
   std::unordered_map<NodeId, Blocks> blocks_;
   std::array<std::vector<NodeId>, n_parts> node_of_;  // by block
   std::map<int32_t, Chain> chains_;
-  BlockMemory *memory_ = nullptr;  // null: there is no host tier
+  BlockMemory *memory_ = nullptr;  // null: no block is ever moved
   HostTier host_{0};               // by key_of()
   Counters counters_;
 };

@@ -41,8 +41,8 @@ void PrefixCache::drop_saved(NodeId node, Part part) {
   if (host_.remove(key_of(node, part))) ++counters_.n_blocks_dropped;
 }
 
-/// Shortens a path that follows on `n_before` tokens until all that the next token sees is there, and
-/// what has to come back finds blocks beside those that the path has.
+/// Shortens a path that follows on `n_before` tokens until all that the next token sees is there,
+/// and what has to come back finds blocks beside those that the path has.
 void PrefixCache::keep_to_room(Path &path, uint32_t n_before) const {
   while (path.n_tokens > 0 && !(has_window(path, n_before) && has_room(path, n_before, full) &&
                                 has_room(path, n_before, window)))
@@ -72,9 +72,7 @@ PrefixCache::Hold PrefixCache::bring_back(const Path &path, uint32_t n_before) {
   for (const Part part : {full, window}) {
     for (const NodeId node : needed(path, n_before, part)) {
       const int32_t block = block_of(node, part);
-      if (block == BlockTable::k_none) continue;
-      tables_[part]->pool().retain(block);
-      held.add(tables_[part]->pool(), block);
+      if (block != BlockTable::k_none) held.retain(tables_[part]->pool(), block);
     }
   }
   for (const Part part : {full, window}) {
@@ -88,12 +86,10 @@ PrefixCache::Hold PrefixCache::bring_back(const Path &path, uint32_t n_before) {
 /// The bytes leave the host tier before a block is evicted, which finds room there then.
 void PrefixCache::restore(NodeId node, Part part, Hold &held) {
   const HostBytes bytes = host_.take(key_of(node, part));
-  BlockTables &tables = *tables_[part];
-  auto block = tables.pool().take();
-  while (!block && evict(tables)) block = tables.pool().take();
-  held.add(tables.pool(), block.value());
-  memory_->write_block(part, *block, bytes.bytes());
-  place(node, part, *block);
+  const int32_t block = take_block(part).value();
+  held.add(tables_[part]->pool(), block);
+  memory_->write_block(part, block, bytes.bytes());
+  place(node, part, block);
   ++counters_.n_blocks_restored;
 }
 
