@@ -244,6 +244,7 @@ int bench(const BenchArguments &arguments) {
       std::max(arguments.n_prompt, (arguments.n_gen + 1 + k_block_tokens) * arguments.n_streams);
   options.n_seqs_max = arguments.n_streams;
   options.n_queue_max = arguments.n_streams;
+  options.prefix_cache = false;  // every repetition has the same prompt
   options.n_ubatch = std::max(options.n_ubatch, arguments.n_streams);
   Engine engine(model, options);
   Bench measured(arguments, *model, engine);

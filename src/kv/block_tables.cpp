@@ -48,9 +48,16 @@ std::optional<BlockExtension> BlockTables::extend(int32_t seq_id, uint32_t n_tok
 void BlockTables::undo(const BlockExtension &extension) {
   truncate(extension.seq_id, extension.n_tokens_before);
   if (!extension.copy) return;
-  pool_.retain(extension.copy->from);
-  pool_.release(extension.copy->to);
-  tables_.at(extension.seq_id).blocks.back() = extension.copy->from;
+  const auto [from, to] = *extension.copy;
+  // Where the sequence was the last but the prefix cache to hold it, it may have been evicted
+  // since.
+  if (pool_.is_free(from)) {
+    pool_.take(from);
+  } else {
+    pool_.retain(from);
+  }
+  pool_.release(to);
+  tables_.at(extension.seq_id).blocks.back() = from;
 }
 
 void BlockTables::truncate(int32_t seq_id, uint32_t n_tokens) {

@@ -61,7 +61,8 @@ class BlockTables {
   /// blocks are free.
   [[nodiscard]] std::optional<BlockExtension> extend(int32_t seq_id, uint32_t n_tokens);
 
-  /// Takes extensions back, the last one first: blocks, tables and counts are as before them.
+  /// Takes extensions back, the last one first: blocks, tables and counts are as before them, but
+  /// for what the prefix cache has given up since.
   void undo(const BlockExtension &extension);
 
   /// Forgets the tokens from `n_tokens` on; none of the kept ones has been dropped.

@@ -54,18 +54,12 @@ KvTables::Reservation::Reservation(Reservation &&other) noexcept
     : tables_(std::exchange(other.tables_, nullptr)),
       extents_(std::move(other.extents_)),
       full_(std::move(other.full_)),
-      window_(std::move(other.window_)),
-      sources_(std::move(other.sources_)) {}
+      window_(std::move(other.window_)) {}
 
 KvTables::Reservation::~Reservation() {
   if (tables_ == nullptr) return;
   undo_all(tables_->full_, full_);
   if (tables_->window_) undo_all(*tables_->window_, window_);
-  release_sources();
-}
-
-void KvTables::Reservation::release_sources() {
-  for (const auto &[pool, block] : sources_) pool->release(block);
 }
 
 bool KvTables::Reservation::add(const SeqExtent &extent) {
@@ -81,21 +75,11 @@ bool KvTables::Reservation::add(const SeqExtent &extent) {
 
 std::optional<BlockExtension> KvTables::Reservation::extend(BlockTables &tables,
                                                             const SeqExtent &extent) {
+  PrefixCache &prefixes = tables_->prefixes_;
   auto extended = tables.extend(extent.seq_id, extent.n_tokens);
-  while (!extended && tables_->prefixes_.evict(tables))
+  while (!extended && (prefixes.evict(tables) || prefixes.give_up_last(tables, extent.seq_id)))
     extended = tables.extend(extent.seq_id, extent.n_tokens);
-  if (!extended && tables_->prefixes_.forget_last(tables, extent.seq_id))
-    extended = tables.extend(extent.seq_id, extent.n_tokens);
-  if (extended && extended->copy) keep_source(tables.pool(), extended->copy->from);
   return extended;
-}
-
-/// Nobody but the prefix cache may be left to hold a block that is to be copied; making room for a
-/// later sequence of the step must not take it.
-void KvTables::Reservation::keep_source(BlockPool &pool, int32_t block) {
-  if (!pool.is_idle(block)) return;
-  pool.retain(block);
-  sources_.emplace_back(&pool, block);
 }
 
 std::vector<BlockCopy> KvTables::Reservation::copies_of(
@@ -112,7 +96,6 @@ void KvTables::Reservation::commit() {
     tables_->prefixes_.append(extent.seq_id, extent.content);
     tables_->drop_out_of_window(extent.seq_id);
   }
-  release_sources();
   tables_ = nullptr;
 }
 

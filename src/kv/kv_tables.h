@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kv/block_tables.h"
@@ -79,15 +78,12 @@ class KvTables::Reservation {
   friend class KvTables;
   [[nodiscard]] bool add(const SeqExtent &extent);
   [[nodiscard]] std::optional<BlockExtension> extend(BlockTables &tables, const SeqExtent &extent);
-  void keep_source(BlockPool &pool, int32_t block);
-  void release_sources();
   [[nodiscard]] static std::vector<BlockCopy> copies_of(std::span<const BlockExtension> extensions);
 
   KvTables *tables_;  // nullptr: committed or moved from
   std::vector<SeqExtent> extents_;
   std::vector<BlockExtension> full_;
   std::vector<BlockExtension> window_;
-  std::vector<std::pair<BlockPool *, int32_t>> sources_;  // of copies; held until the end
 };
 
 }  // namespace patchbay

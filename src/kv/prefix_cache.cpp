@@ -218,27 +218,28 @@ void PrefixCache::remove(NodeId node) {
 
 bool PrefixCache::evict(const BlockTables &tables) {
   const auto block = tables.pool().longest_idle();
-  if (!block) return false;
-  ++counters_.n_blocks_evicted;
-  forget(part_of(tables), *block);
-  return true;
+  if (block) give_up(tables, *block);
+  return block.has_value();
 }
 
-bool PrefixCache::forget_last(const BlockTables &tables, int32_t seq_id) {
-  constexpr uint32_t k_sequence_and_cache = 2;
-  const BlockTable &held = tables.table(seq_id);
-  if (held.n_tokens % block_size_ == 0) return false;  // nothing is written to its last block
-  const int32_t last = held.blocks.back();
-  if (!tables.pool().is_kept(last)) return false;
-  if (tables.pool().n_refs()[static_cast<size_t>(last)] > k_sequence_and_cache) return false;
-  forget(part_of(tables), last);
+bool PrefixCache::give_up_last(const BlockTables &tables, int32_t seq_id) {
+  const BlockTable &table = tables.table(seq_id);
+  if (table.n_tokens % block_size_ == 0) return false;
+  const int32_t last = table.blocks.back();
+  constexpr uint32_t k_cache_and_sequence = 2;
+  const BlockPool &pool = tables.pool();
+  if (!pool.is_kept(last) || pool.n_refs()[static_cast<size_t>(last)] > k_cache_and_sequence)
+    return false;
+  give_up(tables, last);
   return true;
 }
 
 /// Nothing can follow on a node without its full block; without the window's it still serves where
 /// no token looks that far back.
-void PrefixCache::forget(Part part, int32_t block) {
+void PrefixCache::give_up(const BlockTables &tables, int32_t block) {
+  const Part part = &tables == tables_[full] ? full : window;
   const NodeId node = node_of_[part][static_cast<size_t>(block)];
+  ++counters_.n_blocks_evicted;
   const bool saved = save(node, part);
   if (!tree_.contains(node)) return;  // it followed on one that the host tier had to give up
   if (saved || part == window) {

@@ -71,9 +71,9 @@ class PrefixCache {
   /// the host tier if they can be; false when there is none.
   bool evict(const BlockTables &tables);
 
-  /// Forgets a sequence's last block, in one of the two tables, when nobody else holds it: it can
-  /// then be written to, where a copy would need memory that there is not. False: others hold it.
-  bool forget_last(const BlockTables &tables, int32_t seq_id);
+  /// The last block of a sequence becomes its own, so that it can write there without a copy; false
+  /// when it is not kept, or others hold it too.
+  bool give_up_last(const BlockTables &tables, int32_t seq_id);
 
   struct Counters {
     uint64_t n_blocks_evicted = 0;
@@ -112,9 +112,6 @@ class PrefixCache {
   [[nodiscard]] std::span<const NodeId> needed(const Path &path, uint32_t n_before,
                                                Part part) const;
   [[nodiscard]] uint32_t first_in_window(uint32_t n_tokens) const;
-  [[nodiscard]] Part part_of(const BlockTables &tables) const {
-    return &tables == tables_[full] ? full : window;
-  }
   [[nodiscard]] int32_t block_of(NodeId node, Part part) const { return blocks_.at(node)[part]; }
 
   [[nodiscard]] std::optional<NodeId> find_or_add(NodeId parent, PrefixContent content);
@@ -124,7 +121,6 @@ class PrefixCache {
   void place(NodeId node, Part part, int32_t block);
   [[nodiscard]] std::optional<int32_t> take_block(Part part);
   void detach(NodeId node, Part part);
-  void forget(Part part, int32_t block);
 
   /// Blocks that cannot be evicted while it lives.
   class Hold {
@@ -167,6 +163,7 @@ class PrefixCache {
                                                 std::span<const std::byte> bytes, Hold &held);
   [[nodiscard]] std::string check_host_tier() const;
   void remove(NodeId node);
+  void give_up(const BlockTables &tables, int32_t block);
 
   std::array<BlockTables *, n_parts> tables_;
   uint32_t n_swa_;

@@ -146,5 +146,60 @@ TEST(BlockTables, OnlyBlocksWhollyBeforeAPositionAreDropped) {
   EXPECT_EQ(tables.pool().n_free(), 4U);
 }
 
+TEST(BlockTables, AdoptedBlocksAreSharedWithThoseWhoHoldThem) {
+  BlockTables tables(8, k_block_size);
+  EXPECT_TRUE(tables.extend(0, 8));
+  tables.adopt(1, tables.table(0).blocks, 6);
+  EXPECT_THAT(tables.table(1).blocks, ElementsAre(0, 1));
+  EXPECT_EQ(tables.table(1).n_tokens, 6U);
+  EXPECT_THAT(tables.pool().n_refs().first(3), ElementsAre(2, 2, 0));
+  const auto extension = tables.extend(1, 1);
+  ASSERT_TRUE(extension);
+  EXPECT_EQ(extension->copy, (BlockCopy{.from = 1, .to = 2})) << "written only where it is alone";
+  tables.adopt(2, {}, 0);
+  EXPECT_EQ(tables.tables().count(2), 0U);
+}
+
+TEST(BlockTables, BlocksThatAreNotThereCanBeAdoptedAndAreThenDropped) {
+  BlockTables tables(4, k_block_size);
+  EXPECT_TRUE(tables.extend(0, 8));
+  const std::vector<int32_t> blocks{BlockTable::k_none, 1};
+  tables.adopt(1, blocks, 8);
+  tables.drop_before(1, 5);
+  EXPECT_EQ(tables.table(1).n_dropped, 1U);
+  EXPECT_EQ(tables.cell({1, 7}), 7);
+  tables.release(1);
+  EXPECT_THAT(tables.pool().n_refs(), ElementsAre(1, 1, 0, 0));
+}
+
+TEST(BlockTables, AReplacedBlockIsGivenBackUnlessOthersHoldIt) {
+  BlockTables tables(4, k_block_size);
+  EXPECT_TRUE(tables.extend(0, 4));
+  EXPECT_TRUE(tables.extend(1, 6));
+  tables.replace(1, 0, 0);
+  EXPECT_THAT(tables.table(1).blocks, ElementsAre(0, 2));
+  EXPECT_THAT(tables.pool().n_refs(), ElementsAre(2, 0, 1, 0));
+  tables.replace(1, 0, 0);
+  EXPECT_THAT(tables.pool().n_refs(), ElementsAre(2, 0, 1, 0)) << "by itself: nothing changes";
+}
+
+TEST(BlockTables, ACopyIsTakenBackAlsoWhenWhatItWasMadeOfHasGoneMeanwhile) {
+  BlockTables tables(3, k_block_size);
+  EXPECT_TRUE(tables.extend(0, 2));
+  tables.pool().keep(0);
+  const auto copied = tables.extend(0, 1);
+  ASSERT_TRUE(copied && copied->copy);
+  // Only the cache was left to hold the first block, and gave it up for another sequence.
+  tables.pool().forget(0);
+  const auto other = tables.extend(1, 8);
+  ASSERT_TRUE(other);
+  EXPECT_THAT(tables.table(1).blocks, ElementsAre(0, 2));
+  tables.undo(*other);
+  tables.undo(*copied);
+  EXPECT_THAT(tables.table(0).blocks, ElementsAre(0));
+  EXPECT_THAT(tables.pool().n_refs(), ElementsAre(1, 0, 0));
+  EXPECT_EQ(tables.pool().n_free(), 2U);
+}
+
 }  // namespace
 }  // namespace patchbay

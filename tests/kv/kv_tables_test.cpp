@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "kv/kv_invariants.h"
+#include "kv/prefix_support.h"
 
 namespace patchbay {
 namespace {
@@ -62,6 +63,65 @@ TEST(KvTables, AModelWithoutWindowsHasOneTable) {
   EXPECT_EQ(tables.full().pool().n_free(), 0U);
 }
 
+TEST(KvTables, WhatOnlyThePrefixCacheHoldsMakesRoom) {
+  CachedTables cache({.block_size = 4, .n_blocks = 4, .n_blocks_swa = 4}, k_swa);
+  cache.serve(text(14));
+  EXPECT_EQ(cache.tables.full().pool().n_free(), 0U);
+  cache.begin(0, {});
+  ASSERT_TRUE(cache.compute(0, text(9, 500)));
+  EXPECT_EQ(cache.hit(text(14)), 4U);
+  EXPECT_EQ(cache.tables.full().pool().n_idle(), 1U);
+}
+
+TEST(KvTables, ARefusedStepLosesWhatIsKeptAndNothingElse) {
+  CachedTables cache({.block_size = 4, .n_blocks = 4, .n_blocks_swa = 4}, k_swa);
+  cache.serve(text(6, 500));
+  cache.begin(0, {});
+  ASSERT_TRUE(cache.compute(0, text(5)));
+  const auto full = cache.tables.full().tables();
+  const auto window = cache.tables.window()->tables();
+  EXPECT_FALSE(cache.tables.reserve(std::vector<SeqExtent>{{0, 4}, {1, 9}}));
+  cache.check();
+  EXPECT_EQ(cache.tables.full().tables(), full);
+  EXPECT_EQ(cache.tables.window()->tables(), window);
+  EXPECT_EQ(cache.hit(text(6, 500)), 0U);
+  EXPECT_EQ(cache.hit(text(5)), 4U);
+}
+
+TEST(KvTables, ARefusedStepGivesABlockBackThatWasCopiedAndThenEvicted) {
+  CachedTables cache({.block_size = 4, .n_blocks = 4, .n_blocks_swa = 4}, k_swa);
+  cache.serve(text(6));
+  ASSERT_EQ(cache.begin(0, text(6)), 6U);
+  const auto full = cache.tables.full().tables();
+  // The first copies its last block, the second takes what the copy was made of, and the third
+  // finds nothing.
+  EXPECT_FALSE(cache.tables.reserve(std::vector<SeqExtent>{{0, 1}, {1, 8}, {2, 1}}));
+  cache.check();
+  EXPECT_EQ(cache.tables.full().tables(), full);
+  ASSERT_TRUE(cache.compute(0, text(7)));
+}
+
+TEST(KvTables, WhereThereIsNoRoomForACopyTheCacheLeavesTheBlockToItsSequence) {
+  for (const uint32_t n_blocks_swa : {4U, 8U}) {
+    CachedTables cache({.block_size = 4, .n_blocks = 4, .n_blocks_swa = n_blocks_swa}, 100);
+    cache.serve(text(14));
+    ASSERT_EQ(cache.begin(0, text(14)), 14U);
+    ASSERT_TRUE(cache.compute(0, text(16))) << "it fits when nothing is kept";
+    EXPECT_THAT(cache.tables.full().table(0).blocks, ElementsAre(0, 1, 2, 3));
+    cache.release(0);
+    EXPECT_EQ(cache.hit(text(16)), 16U);
+  }
+}
+
+TEST(KvTables, ABlockThatOthersHoldAsWellIsNotLeftToOne) {
+  CachedTables cache({.block_size = 4, .n_blocks = 2, .n_blocks_swa = 2}, k_swa);
+  cache.serve(text(6));
+  ASSERT_EQ(cache.begin(0, text(6)), 6U);
+  ASSERT_EQ(cache.begin(1, text(6)), 6U);
+  EXPECT_FALSE(cache.compute(0, text(7)));
+  EXPECT_EQ(cache.hit(text(6)), 6U);
+}
+
 /// Two sequences that share blocks, in both pools.
 KvSnapshot sound_snapshot() {
   KvTables tables(k_sizes, k_swa);
@@ -69,6 +129,14 @@ KvSnapshot sound_snapshot() {
   tables.fork(0, 1);
   add(tables, 1, 2);
   return snapshot_of(tables);
+}
+
+/// The prefix cache holds blocks 0 to 2, a sequence the first two of them.
+KvSnapshot snapshot_with_prefixes() {
+  CachedTables cache(k_sizes);
+  cache.serve(text(11));
+  cache.begin(0, text(8));
+  return snapshot_of(cache.tables);
 }
 
 TEST(KvInvariants, EachBrokenOneIsFound) {
@@ -102,6 +170,24 @@ TEST(KvInvariants, EachBrokenOneIsFound) {
   EXPECT_EQ(check_invariants(sound_snapshot()), "");
   for (const auto &[problem, break_it] : breaks) {
     KvSnapshot snapshot = sound_snapshot();
+    break_it(snapshot);
+    EXPECT_EQ(check_invariants(snapshot), problem);
+  }
+}
+
+TEST(KvInvariants, EachBrokenOneOfThePrefixCacheIsFound) {
+  const std::vector<std::pair<std::string, void (*)(KvSnapshot &)>> breaks{
+      {"prefix cache: something", [](auto &kv) { kv.prefixes = "something"; }},
+      {"2 blocks are counted as idle and 1 are", [](auto &kv) { kv.full.n_idle = 2; }},
+      {"0 blocks are counted as idle and 1 are", [](auto &kv) { kv.full.n_idle = 0; }},
+      {"block 0 is counted 2 times and has 1 holders",
+       [](auto &kv) { kv.full.kept_blocks.erase(0); }},
+      {"block 3 is counted 0 times and has 1 holders",
+       [](auto &kv) { kv.full.kept_blocks.insert(3); }},
+  };
+  EXPECT_EQ(check_invariants(snapshot_with_prefixes()), "");
+  for (const auto &[problem, break_it] : breaks) {
+    KvSnapshot snapshot = snapshot_with_prefixes();
     break_it(snapshot);
     EXPECT_EQ(check_invariants(snapshot), problem);
   }
