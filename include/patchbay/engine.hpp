@@ -47,6 +47,10 @@ struct EngineOptions {
   /// Computed tokens stay in the KV cache until their memory is needed, and serve later requests of
   /// the same tenant that begin with the same tokens wearing the same.
   bool prefix_cache = true;
+  /// Memory beside the KV cache, in bytes, for computed tokens that have to leave it: when a request
+  /// begins with them they come back, bit for bit, instead of being computed again. 0: they are
+  /// forgotten.
+  size_t cache_memory_bytes = 0;
   LoraForm lora_form = LoraForm::automatic;
   /// Shares of tenants by name, from 0.001 to 1000: while several have requests waiting, they are
   /// served in these proportions. Who is not named has 1.
@@ -100,6 +104,15 @@ struct StepTimes {
   std::array<uint64_t, k_n_classes> n_steps_by_length{};
 };
 
+/// What moved between the KV cache and the memory beside it, see EngineOptions::cache_memory_bytes.
+/// Layers that see everything and sliding-window layers have blocks of their own.
+struct HostTierStats {
+  uint64_t n_blocks_saved = 0;
+  uint64_t n_blocks_restored = 0;  ///< of these
+  uint64_t n_blocks_dropped = 0;   ///< of these, without having been restored
+  size_t size_bytes = 0;           ///< of those that are there
+};
+
 /// Numbers of one moment, for metrics and tests.
 struct EngineStats {
   uint32_t n_queued = 0;          ///< requests, and answers that gave their memory up
@@ -108,6 +121,7 @@ struct EngineStats {
   uint32_t n_kv_tokens_used = 0;  ///< in whole blocks
   uint32_t n_adapters = 0;        ///< resident
   size_t adapter_bytes = 0;
+  HostTierStats host_tier{};
   uint64_t n_steps = 0;
   uint64_t n_graphs_built = 0;  ///< steps that could not run the graph of an earlier one
   uint64_t n_tokens_computed = 0;

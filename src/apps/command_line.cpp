@@ -135,6 +135,15 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("TYPE")
       ->default_str("f16");
   app.add_option_function<std::string>(
+         "--cache-memory",
+         [&arguments](const std::string &text) {
+           arguments.engine.cache_memory_bytes = parse_bytes("--cache-memory", text);
+         },
+         "memory for computed tokens that have to leave the KV cache, in bytes or as 64M or 2G; "
+         "they come back when a prompt begins with them")
+      ->type_name("SIZE")
+      ->default_str("none");
+  app.add_option_function<std::string>(
          "--lora-form",
          [&arguments](const std::string &text) {
            arguments.engine.lora_form = parse_lora_form(text);

@@ -44,7 +44,8 @@ Executor::Options executor_options(const EngineOptions &options, const Model &mo
   return {.kv = kv_demand(options, model),
           .cache_type = to_ggml(options.cache_type),
           .n_threads = compute_threads(options.n_threads),
-          .lora_form = options.lora_form};
+          .lora_form = options.lora_form,
+          .cache_memory_bytes = options.cache_memory_bytes};
 }
 
 }  // namespace patchbay

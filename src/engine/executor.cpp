@@ -74,7 +74,37 @@ Executor::Executor(std::shared_ptr<const LoadedModel> model, const Options &opti
       fused_(options.lora_form != LoraForm::portable),
       pool_(model_->info, fused_ ? LoraPool::Form::packed : LoraPool::Form::stacked),
       threads_(options.n_threads, options.waiting),
-      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {}
+      allocator_(ggml_gallocr_new(ggml_backend_cpu_buffer_type())) {
+  tables_.prefixes().use_host_tier(kv_, options.cache_memory_bytes);
+}
+
+KvGeometry Executor::kv_geometry() const {
+  const HParams &hparams = model_->hparams();
+  return {.n_layer = hparams.n_layer,
+          .n_head_kv = hparams.n_head_kv,
+          .n_embd_head = hparams.n_embd_head,
+          .n_swa = hparams.n_swa,
+          .block_size = kv_.block_size(),
+          .type = kv_.k(0)->type,
+          .layout = kv_.layout(),
+          .block_bytes_full = kv_.block_bytes(BlockMemory::full),
+          .block_bytes_window = kv_.block_bytes(BlockMemory::window)};
+}
+
+uint32_t Executor::load(const std::string &tenant, const ContentView &content,
+                        const PrefixBlocks &blocks) {
+  const uint32_t n_tokens = tables_.prefixes().load(tenant, PrefixContent(content), blocks);
+  assert(check_invariants(kv_snapshot()).empty());
+  return n_tokens;
+}
+
+HostTierStats Executor::host_tier_stats() const {
+  const PrefixCache::Counters &counters = tables_.prefixes().counters();
+  return {.n_blocks_saved = counters.n_blocks_saved,
+          .n_blocks_restored = counters.n_blocks_restored,
+          .n_blocks_dropped = counters.n_blocks_dropped,
+          .size_bytes = tables_.prefixes().host_bytes()};
+}
 
 Expected<void> Executor::check(const StepPlan &plan) const {
   const auto n_vocab = static_cast<int32_t>(model_->hparams().n_vocab);

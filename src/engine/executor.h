@@ -11,6 +11,7 @@
 #include "engine/loaded_model.h"
 #include "engine/step_plan.h"
 #include "kv/kv_cache.h"
+#include "kv/kv_geometry.h"
 #include "kv/kv_invariants.h"
 #include "kv/kv_tables.h"
 #include "lora/lora_pool.h"
@@ -35,6 +36,7 @@ class Executor {
     uint32_t n_threads = 1;
     LoraForm lora_form = LoraForm::automatic;
     AttentionForm attention = AttentionForm::automatic;
+    size_t cache_memory_bytes = 0;  ///< for blocks that the KV cache has to evict; 0: no host tier
     ComputeThreads::Waiting waiting = ComputeThreads::Waiting::yielding;
   };
 
@@ -62,6 +64,7 @@ class Executor {
   /// Whether steps read adapters packed.
   [[nodiscard]] bool reads_packed() const { return fused_; }
   [[nodiscard]] size_t pool_bytes() const { return pool_.size_bytes(); }
+  [[nodiscard]] HostTierStats host_tier_stats() const;
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
   /// n_outputs], valid until the next call; they may be not finite, row by row, where weights or an
@@ -88,6 +91,13 @@ class Executor {
   /// The sequence, whose tokens `known` begins with, goes on with what the prefix cache has of the
   /// rest. Returns how many tokens it holds now.
   uint32_t adopt(int32_t seq_id, const ContentView &known);
+
+  [[nodiscard]] KvGeometry kv_geometry() const;
+  /// What the prefix cache holds of a tenant's content, and the opposite, see PrefixCache.
+  [[nodiscard]] SavedPrefix save(std::string_view tenant, const ContentView &content) const {
+    return tables_.prefixes().save(tenant, PrefixContent(content));
+  }
+  uint32_t load(const std::string &tenant, const ContentView &content, const PrefixBlocks &blocks);
 
   /// `to` becomes a copy of `from` that shares its memory until one of them grows; what `to` held
   /// is released.

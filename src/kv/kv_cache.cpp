@@ -2,18 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <cstring>
 
 #include "base/error.h"
 
 namespace patchbay {
 namespace {
-
-void copy_block(ggml_tensor *tensor, size_t n_bytes, const BlockCopy &copy) {
-  auto *data = static_cast<char *>(tensor->data);
-  std::memcpy(data + static_cast<size_t>(copy.to) * n_bytes,
-              data + static_cast<size_t>(copy.from) * n_bytes, n_bytes);
-}
 
 void check_type(const HParams &hparams, ggml_type type) {
   if (type != GGML_TYPE_F16 && type != GGML_TYPE_F32 && type != GGML_TYPE_Q8_0) {
@@ -66,11 +61,42 @@ KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, K
   if (layout == KvLayout::by_token) ggml_backend_buffer_clear(buffer_.get(), 0);
 }
 
-void KvCache::copy(std::span<const BlockCopy> full, std::span<const BlockCopy> window) {
+void KvCache::copy(std::span<const BlockCopy> full_copies,
+                   std::span<const BlockCopy> window_copies) {
   for (const auto &layer : layers_) {
-    for (const auto &block : layer.is_swa ? window : full) {
-      copy_block(layer.k, layer.block_bytes, block);
-      copy_block(layer.v, layer.block_bytes, block);
+    for (const auto &[from, to] : layer.is_swa ? window_copies : full_copies) {
+      for (ggml_tensor *tensor : {layer.k, layer.v})
+        std::memcpy(layer.block_of(tensor, to), layer.block_of(tensor, from), layer.block_bytes);
+    }
+  }
+}
+
+size_t KvCache::block_bytes(Part part) const {
+  size_t n_bytes = 0;
+  for (const auto &layer : layers_) n_bytes += layer.is_in(part) ? 2 * layer.block_bytes : 0;
+  return n_bytes;
+}
+
+void KvCache::read_block(Part part, int32_t block, std::span<std::byte> bytes) const {
+  assert(bytes.size() == block_bytes(part));
+  std::byte *to = bytes.data();
+  for (const auto &layer : layers_) {
+    if (!layer.is_in(part)) continue;
+    for (ggml_tensor *tensor : {layer.k, layer.v}) {
+      std::memcpy(to, layer.block_of(tensor, block), layer.block_bytes);
+      to += layer.block_bytes;
+    }
+  }
+}
+
+void KvCache::write_block(Part part, int32_t block, std::span<const std::byte> bytes) {
+  assert(bytes.size() == block_bytes(part));
+  const std::byte *from = bytes.data();
+  for (const auto &layer : layers_) {
+    if (!layer.is_in(part)) continue;
+    for (ggml_tensor *tensor : {layer.k, layer.v}) {
+      std::memcpy(layer.block_of(tensor, block), from, layer.block_bytes);
+      from += layer.block_bytes;
     }
   }
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "kv/block_memory.h"
 #include "kv/block_tables.h"
 #include "kv/kv_sizes.h"
 #include "model/hparams.h"
@@ -23,7 +24,7 @@ enum class KvLayout {
 
 /// The cache tensors: keys and values of every layer. Which block is whose is the KvTables'
 /// business.
-class KvCache {
+class KvCache : public BlockMemory {
  public:
   enum class Memory { allocate, shapes_only };
 
@@ -41,7 +42,12 @@ class KvCache {
   [[nodiscard]] size_t size_bytes() const;
 
   /// Copies whole blocks, in the layers that see everything and in the sliding-window layers.
-  void copy(std::span<const BlockCopy> full, std::span<const BlockCopy> window);
+  void copy(std::span<const BlockCopy> full_copies, std::span<const BlockCopy> window_copies);
+
+  // Layer by layer, k before v, as they lie: bit for bit in the cache's own type.
+  [[nodiscard]] size_t block_bytes(Part part) const override;
+  void read_block(Part part, int32_t block, std::span<std::byte> bytes) const override;
+  void write_block(Part part, int32_t block, std::span<const std::byte> bytes) override;
 
  private:
   struct Layer {
@@ -49,6 +55,11 @@ class KvCache {
     ggml_tensor *v = nullptr;
     size_t block_bytes = 0;  // of k, and of v
     bool is_swa = false;
+
+    [[nodiscard]] bool is_in(Part part) const { return is_swa == (part == window); }
+    [[nodiscard]] std::byte *block_of(ggml_tensor *tensor, int32_t block) const {
+      return static_cast<std::byte *>(tensor->data) + static_cast<size_t>(block) * block_bytes;
+    }
   };
 
   uint32_t block_size_;

@@ -28,7 +28,8 @@ PrefixCache::Match PrefixCache::match(std::string_view tenant, const PrefixConte
   keep_to_window(path, 0);
   Match match{.n_tokens = path.n_tokens};
   for (size_t i = 0; i < path.n_tokens / block_size_; ++i) {
-    if (!tables_[full]->pool().is_idle(block_of(path.nodes[i], full)))
+    const int32_t block = block_of(path.nodes[i], full);
+    if (block != BlockTable::k_none && !tables_[full]->pool().is_idle(block))
       match.n_tokens_in_use += block_size_;
   }
   return match;
@@ -58,19 +59,29 @@ uint32_t PrefixCache::first_in_window(uint32_t n_tokens) const {
   return n_tokens + 1 > n_swa_ ? (n_tokens + 1 - n_swa_) / block_size_ : 0;
 }
 
+/// The nodes of a path that follows on `n_before` tokens whose blocks its next token sees.
+std::span<const PrefixCache::NodeId> PrefixCache::needed(const Path &path, uint32_t n_before,
+                                                         Part part) const {
+  if (tables_[part] == nullptr) return {};
+  if (part == full) return path.nodes;
+  const uint32_t i_path = n_before / block_size_;
+  const uint32_t i_first = std::max(first_in_window(n_before + path.n_tokens), i_path);
+  return std::span(path.nodes).subspan(std::min<size_t>(i_first - i_path, path.nodes.size()));
+}
+
+bool PrefixCache::has_window(const Path &path, uint32_t n_before) const {
+  return std::ranges::all_of(needed(path, n_before, window),
+                             [this](NodeId node) { return is_there(node, window); });
+}
+
 /// Shortens a path that follows on `n_before` tokens until all that the next token sees is there.
 void PrefixCache::keep_to_window(Path &path, uint32_t n_before) const {
-  if (tables_[window] == nullptr) return;
-  const auto is_there = [&](NodeId node) { return block_of(node, window) != BlockTable::k_none; };
-  const uint32_t i_first = n_before / block_size_;
-  while (path.n_tokens > 0) {
-    const uint32_t needed = first_in_window(n_before + path.n_tokens);
-    const auto begin = path.nodes.begin() + (needed > i_first ? needed - i_first : 0);
-    const auto missing = std::find_if_not(begin, path.nodes.end(), is_there);
-    if (missing == path.nodes.end()) return;
-    path.nodes.pop_back();
-    path.n_tokens = static_cast<uint32_t>(path.nodes.size()) * block_size_;
-  }
+  while (path.n_tokens > 0 && !has_window(path, n_before)) drop_last(path);
+}
+
+void PrefixCache::drop_last(Path &path) const {
+  path.nodes.pop_back();
+  path.n_tokens = static_cast<uint32_t>(path.nodes.size()) * block_size_;
 }
 
 void PrefixCache::adopt(int32_t seq_id, const PrefixContent &content) {
@@ -79,8 +90,9 @@ void PrefixCache::adopt(int32_t seq_id, const PrefixContent &content) {
   Chain &chain = found->second;
   const uint32_t n_before = chain.n_blocks * block_size_;
   Path path = find_path(chain.node, content);
-  keep_to_window(path, n_before);
+  keep_to_room(path, n_before);
   if (path.n_tokens <= chain.tail.n_tokens()) return;
+  const Hold held = bring_back(path, n_before);
   for (const Part part : {full, window}) {
     if (tables_[part] == nullptr) continue;
     std::vector<int32_t> blocks;
@@ -161,15 +173,29 @@ void PrefixCache::attach(NodeId node, int32_t seq_id, uint32_t i_block) {
 void PrefixCache::attach(NodeId node, Part part, int32_t seq_id, uint32_t i_block) {
   BlockTables &tables = *tables_[part];
   const int32_t own = tables.table(seq_id).blocks[i_block];
-  int32_t &kept = blocks_.at(node)[part];
+  const int32_t kept = block_of(node, part);
   if (own == BlockTable::k_none || own == kept) return;
   if (kept != BlockTable::k_none) {
     tables.replace(seq_id, i_block, kept);
     return;
   }
-  kept = own;
-  node_of_[part][static_cast<size_t>(own)] = node;
-  tables.pool().keep(own);
+  drop_saved(node, part);
+  place(node, part, own);
+}
+
+/// The block, which is in use, becomes the node's.
+void PrefixCache::place(NodeId node, Part part, int32_t block) {
+  blocks_.at(node)[part] = block;
+  node_of_[part][static_cast<size_t>(block)] = node;
+  tables_[part]->pool().keep(block);
+}
+
+/// Makes room if it has to.
+std::optional<int32_t> PrefixCache::take_block(Part part) {
+  BlockTables &tables = *tables_[part];
+  auto block = tables.pool().take();
+  while (!block && evict(tables)) block = tables.pool().take();
+  return block;
 }
 
 void PrefixCache::detach(NodeId node, Part part) {
@@ -182,8 +208,10 @@ void PrefixCache::detach(NodeId node, Part part) {
 
 void PrefixCache::remove(NodeId node) {
   for (const NodeId gone : tree_.remove(node)) {
-    detach(gone, full);
-    detach(gone, window);
+    for (const Part part : {full, window}) {
+      detach(gone, part);
+      drop_saved(gone, part);
+    }
     blocks_.erase(gone);
   }
 }
@@ -206,14 +234,18 @@ bool PrefixCache::give_up_last(const BlockTables &tables, int32_t seq_id) {
   return true;
 }
 
+/// Nothing can follow on a node without its full block; without the window's it still serves where
+/// no token looks that far back.
 void PrefixCache::give_up(const BlockTables &tables, int32_t block) {
   const Part part = &tables == tables_[full] ? full : window;
   const NodeId node = node_of_[part][static_cast<size_t>(block)];
   ++counters_.n_blocks_evicted;
-  if (part == full) {
-    remove(node);
+  const bool saved = save(node, part);
+  if (!tree_.contains(node)) return;  // it followed on one that the host tier had to give up
+  if (saved || part == window) {
+    detach(node, part);
   } else {
-    detach(node, window);
+    remove(node);
   }
 }
 
@@ -232,7 +264,7 @@ std::string PrefixCache::check_invariants() const {
   }
   if (blocks_.size() != tree_.n_nodes())
     return fmt::format("{} nodes have blocks and there are {}", blocks_.size(), tree_.n_nodes());
-  return {};
+  return check_host_tier();
 }
 
 }  // namespace patchbay

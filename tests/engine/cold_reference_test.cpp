@@ -64,6 +64,7 @@ struct Seen {
   uint64_t n_tokens_possible = 0;  ///< that an ideal cache would have had
   uint64_t n_reloaded = 0;
   uint64_t n_invoked_by_answers = 0;  ///< answers with an invocation among their tokens
+  uint64_t n_restored = 0;            ///< blocks, from the host tier
 };
 
 /// Tokens of a prompt and its answer.
@@ -229,6 +230,7 @@ class Program {
   void check_end() {
     const EngineStats stats = core_->stats();
     seen.n_preemptions = stats.n_preemptions;
+    seen.n_restored = stats.host_tier.n_blocks_restored;
     EXPECT_EQ(stats.n_running + stats.n_queued, 0U);
     EXPECT_EQ(stats.n_kv_tokens_used, 0U) << "memory is left behind";
   }
@@ -247,6 +249,7 @@ struct Case {
   TinyModel model;
   WeightLayout layout = WeightLayout::as_stored;  ///< of its matrices
   uint32_t n_threads = 1;                         ///< of the program; the reference has one
+  size_t cache_memory_bytes = 0;                  ///< the same
 
   /// For GoogleTest, which would print the bytes.
   friend void PrintTo(const Case &c, std::ostream *out) { *out << c.model.name; }
@@ -269,7 +272,7 @@ class ColdReference : public testing::TestWithParam<Case> {};
 
 TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   TempDir dir;
-  const auto &[tiny, layout, n_threads] = GetParam();
+  const auto &[tiny, layout, n_threads, cache_memory_bytes] = GetParam();
   const auto model = load_tiny(tiny, dir,
                                {.layout = {.interleave = layout == WeightLayout::interleaved,
                                            .pack = layout == WeightLayout::packed}});
@@ -284,7 +287,8 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
                               .n_prefill_beside = 7,
                               .n_seqs_max = 8,
                               .adapter_bytes = size_of_adapters(*model) / 2},
-                   .n_threads = n_threads},
+                   .n_threads = n_threads,
+                   .cache_memory_bytes = cache_memory_bytes},
                   seed_of(tiny.name));
   program.run(400);
   const Seen &seen = program.seen;
@@ -293,6 +297,7 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   EXPECT_GT(seen.n_cancelled, 0U);
   EXPECT_GT(seen.n_preemptions, 10U);
   EXPECT_GT(seen.n_reloaded, 5U);
+  EXPECT_EQ(seen.n_restored > 10, cache_memory_bytes > 0);
   EXPECT_GT(seen.n_invoked_by_answers, 10U);
   EXPECT_GT(20 * seen.n_tokens_cached, seen.n_tokens_possible);
   std::printf(
@@ -322,6 +327,17 @@ TEST_P(RoomyCache, EachRequestFindsAllThatWasComputedBefore) {
 std::vector<Case> plain_cases() {
   std::vector<Case> cases;
   for (TinyModel &model : all_tiny_models()) cases.push_back({std::move(model)});
+  return cases;
+}
+
+/// A cache that is too small, beside memory for about as many blocks.
+std::vector<Case> host_tier_cases() {
+  constexpr size_t k_about_20_blocks = 20 << 10U;
+  std::vector<Case> cases;
+  for (TinyModel model : {tiny_llama(), tiny_gemma3()}) {
+    model.name += "_host_tier";
+    cases.push_back({.model = std::move(model), .cache_memory_bytes = k_about_20_blocks});
+  }
   return cases;
 }
 
@@ -374,6 +390,7 @@ std::vector<Case> stored_cases() {
 std::string name_of(const testing::TestParamInfo<Case> &info) { return info.param.model.name; }
 
 INSTANTIATE_TEST_SUITE_P(AllFamilies, ColdReference, testing::ValuesIn(plain_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(HostTier, ColdReference, testing::ValuesIn(host_tier_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(AsStored, ColdReference, testing::ValuesIn(stored_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Packed, ColdReference, testing::ValuesIn(packed_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Interleaved, ColdReference, testing::ValuesIn(interleaved_cases()),

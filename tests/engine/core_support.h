@@ -19,6 +19,7 @@ struct CoreSetup {
   ggml_type cache_type = GGML_TYPE_F32;
   uint32_t n_threads = 1;
   AttentionForm attention = AttentionForm::automatic;
+  size_t cache_memory_bytes = 0;
 };
 
 inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> model,
@@ -30,7 +31,8 @@ inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> 
                                                  .block_size = setup.block_size},
                                           .cache_type = setup.cache_type,
                                           .n_threads = setup.n_threads,
-                                          .attention = setup.attention});
+                                          .attention = setup.attention,
+                                          .cache_memory_bytes = setup.cache_memory_bytes});
   EngineCore::Limits limits = setup.limits;
   limits.n_ctx = std::min(setup.n_ctx, executor->model().hparams().n_ctx_train);
   return std::make_unique<EngineCore>(

@@ -1,0 +1,74 @@
+#include "base/replacement_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/regular_file.h"
+
+namespace patchbay {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char *k_failed = "cannot be written";
+
+/// The place that `path` names, through all links.
+fs::path follow_links(const fs::path &path) {
+  std::error_code ignored;
+  const fs::path target = fs::canonical(path, ignored);
+  return target.empty() ? path : target;
+}
+
+/// A new name is in the folder for good only when the folder is written out too.
+void sync_folder(const fs::path &folder, const std::string &path) {
+  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_with_errno(path, k_failed);
+  const int result = fsync(fd);
+  const int error = errno;
+  close(fd);
+  errno = error;
+  // Some file systems have no such thing.
+  if (result != 0 && errno != EINVAL) fail_with_errno(path, k_failed);
+}
+
+}  // namespace
+
+ReplacementFile::ReplacementFile(const fs::path &path)
+    : path_(path.string()), target_(follow_links(path)) {
+  if (path_.find('\0') != std::string::npos)
+    throw LoadError({.path = path_.c_str(), .problem = "is only the part before a NUL byte"});
+  std::error_code ignored;
+  const fs::file_status status = fs::status(target_, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw LoadError({.path = path_, .problem = "is there and not a regular file"});
+  std::string pattern = target_.string() + ".XXXXXX";
+  fd_ = mkostemp(pattern.data(), O_CLOEXEC);
+  if (fd_ < 0) fail_with_errno(path_, k_failed);
+  written_ = std::move(pattern);
+}
+
+ReplacementFile::~ReplacementFile() {
+  if (fd_ >= 0) close(fd_);
+  if (!written_.empty()) unlink(written_.c_str());
+}
+
+void ReplacementFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n_written = ::write(fd_, bytes.data(), bytes.size());
+    if (n_written < 0 && errno == EINTR) continue;
+    if (n_written < 0) fail_with_errno(path_, k_failed);
+    bytes = bytes.subspan(static_cast<size_t>(n_written));
+  }
+}
+
+void ReplacementFile::commit() {
+  if (fsync(fd_) != 0) fail_with_errno(path_, k_failed);
+  if (rename(written_.c_str(), target_.c_str()) != 0) fail_with_errno(path_, k_failed);
+  written_.clear();
+  sync_folder(target_.parent_path(), path_);
+}
+
+}  // namespace patchbay
