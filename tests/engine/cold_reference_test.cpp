@@ -276,13 +276,13 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   if (!has_layout(*model->store, layout))
     GTEST_SKIP() << "this processor has no such layout: " << to_string(layout);
   // Room for a long request and a half, so that most programs run out of it, and for half of the
-  // adapters.
+  // adapters. Windows have memory by the seats: few, so that theirs runs out before the others'.
   Program program(model,
                   {.n_ctx = 104,
                    .block_size = 4,
                    .limits = {.n_ubatch = 24,
                               .n_prefill_beside = 7,
-                              .n_seqs_max = 8,
+                              .n_seqs_max = tiny.hparams.n_swa > 0 ? 4U : 8U,
                               .adapter_bytes = size_of_adapters(*model) / 2},
                    .n_threads = n_threads},
                   seed_of(tiny.name));
@@ -291,10 +291,10 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   EXPECT_GT(seen.n_steps, 1000U);
   EXPECT_GT(seen.n_compared, 270U);
   EXPECT_GT(seen.n_cancelled, 0U);
-  EXPECT_GT(seen.n_preemptions, 10U);
+  EXPECT_GT(seen.n_preemptions, 5U);
   EXPECT_GT(seen.n_reloaded, 5U);
   EXPECT_GT(seen.n_invoked_by_answers, 10U);
-  EXPECT_GT(20 * seen.n_tokens_cached, seen.n_tokens_possible);
+  EXPECT_GT(40 * seen.n_tokens_cached, seen.n_tokens_possible);
   std::printf(
       "%llu steps, %llu answers equal, %llu cancelled, %llu preemptions, %llu tokens cached of "
       "%llu, %llu answers invoke\n",
