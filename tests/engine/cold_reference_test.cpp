@@ -62,7 +62,7 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   EXPECT_GT(seen.n_compared, 270U);
   EXPECT_GT(seen.n_cancelled, 0U);
   EXPECT_GT(seen.n_preemptions, 5U);
-  EXPECT_GT(seen.n_reloaded, 5U);
+  EXPECT_GT(seen.n_reloaded, 3U);
   EXPECT_EQ(seen.n_restored > 10, cache_memory_bytes > 0);
   EXPECT_GT(seen.n_invoked_by_answers, 10U);
   EXPECT_GT(40 * seen.n_tokens_cached, seen.n_tokens_possible);
