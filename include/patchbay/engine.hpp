@@ -47,9 +47,9 @@ struct EngineOptions {
   /// Computed tokens stay in the KV cache until their memory is needed, and serve later requests of
   /// the same tenant that begin with the same tokens wearing the same.
   bool prefix_cache = true;
-  /// Memory beside the KV cache, in bytes, for computed tokens that have to leave it: when a request
-  /// begins with them they come back, bit for bit, instead of being computed again. 0: they are
-  /// forgotten.
+  /// Memory beside the KV cache, in bytes, for computed tokens that have to leave it: when a
+  /// request begins with them they come back, bit for bit, instead of being computed again. 0: they
+  /// are forgotten.
   size_t cache_memory_bytes = 0;
   LoraForm lora_form = LoraForm::automatic;
   /// Shares of tenants by name, from 0.001 to 1000: while several have requests waiting, they are
