@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <cassert>
 
 #include "kv/prefix_cache.h"
 
@@ -25,10 +26,9 @@ bool PrefixCache::save(NodeId node, Part part) {
 /// Blocks are evicted leaf first, so what has been there longest is no one's parent.
 bool PrefixCache::make_host_room(size_t n_bytes) {
   if (n_bytes > host_.budget_bytes()) return false;
-  while (!host_.has_room(n_bytes)) {
-    const HostTier::Key oldest = host_.oldest().value();
-    const NodeId node = oldest / n_parts;
-    if (oldest % n_parts == full) {
+  for (auto oldest = host_.oldest(); oldest && !host_.has_room(n_bytes); oldest = host_.oldest()) {
+    const NodeId node = *oldest / n_parts;
+    if (*oldest % n_parts == full) {
       remove(node);
     } else {
       drop_saved(node, window);
@@ -86,7 +86,8 @@ PrefixCache::Hold PrefixCache::bring_back(const Path &path, uint32_t n_before) {
 /// The bytes leave the host tier before a block is evicted, which finds room there then.
 void PrefixCache::restore(NodeId node, Part part, Hold &held) {
   const HostBytes bytes = host_.take(key_of(node, part));
-  const int32_t block = take_block(part).value();
+  const int32_t block = take_block(part).value_or(BlockTable::k_none);
+  assert(block != BlockTable::k_none);
   held.add(tables_[part]->pool(), block);
   memory_->write_block(part, block, bytes.bytes());
   place(node, part, block);

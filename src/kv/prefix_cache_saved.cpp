@@ -67,9 +67,10 @@ std::optional<PrefixCache::NodeId> PrefixCache::load_full(NodeId parent,
   if (!block) return std::nullopt;
   held.add(tables_[full]->pool(), *block);
   memory_->write_block(full, *block, bytes);
-  const NodeId node = find_or_add(parent, content).value();
-  drop_saved(node, full);
-  place(node, full, *block);
+  const auto node = find_or_add(parent, content);
+  if (!node) return std::nullopt;
+  drop_saved(*node, full);
+  place(*node, full, *block);
   return node;
 }
 
