@@ -71,13 +71,15 @@ void ComputeThreads::place(ggml_threadpool_params &params, const std::vector<int
   callers_cpu_ = {cpus.back()};
 }
 
-/// ggml does not say which threads it made: a graph of one node asks each for its clock.
+/// ggml does not say which threads it made: a node of a graph asks each for its clock. Another node
+/// comes before it, as threads meet in our barrier only after one.
 void ComputeThreads::call_roll() {
   constexpr size_t memory_bytes = 1 << 12;
   const ggml_context_ptr context(
       ggml_init({.mem_size = memory_bytes, .mem_buffer = nullptr, .no_alloc = false}));
   Roll roll(n_threads_);
-  std::array sources{ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 1)};
+  ggml_tensor *zero = ggml_set_zero(ggml_new_tensor_1d(context.get(), GGML_TYPE_F32, 1));
+  std::array sources{ggml_neg(context.get(), zero)};
   ggml_cgraph *graph = ggml_new_graph_custom(context.get(), 4, false);
   ggml_build_forward_expand(
       graph, ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, sources.data(),
