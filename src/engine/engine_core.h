@@ -47,6 +47,9 @@ class EngineCore {
   /// Ends every request with this error.
   void end_all(const Error &error);
 
+  /// For what is done between two steps.
+  [[nodiscard]] Executor &executor() { return *executor_; }
+
   [[nodiscard]] EngineStats stats() const;
   [[nodiscard]] EngineSnapshot snapshot() const;
 
