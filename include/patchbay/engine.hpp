@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -36,8 +37,10 @@ struct EngineOptions {
   /// Part of n_ubatch that prompts may take in a step in which other sequences decode, in (0, 1]:
   /// bounds how long a long prompt keeps others waiting for their next token.
   float prefill_share = 0.5F;
-  uint32_t n_seqs_max = 64;    ///< answers in the making at once
-  uint32_t n_queue_max = 256;  ///< requests that wait; more are refused
+  uint32_t n_seqs_max = 64;  ///< answers in the making at once
+  /// Requests that wait. More are refused; but one of a tenant that has less than its even part of
+  /// them takes the place of the last one of the tenant that has most, which ends with unavailable.
+  uint32_t n_queue_max = 256;
   /// Adapters that no request wears stay in memory up to this size, the last used ones; those that
   /// are worn stay whatever their size.
   size_t adapter_memory_bytes = size_t{1} << 30U;
@@ -51,6 +54,56 @@ struct EngineOptions {
   /// are forgotten.
   size_t cache_memory_bytes = 0;
   LoraForm lora_form = LoraForm::automatic;
+  /// Shares of tenants by name, from 0.001 to 1000: while several have requests waiting, they are
+  /// served in these proportions. Who is not named has 1.
+  std::map<std::string, double> tenant_weights{};
+  /// After every so many milliseconds of waiting a request counts as one priority higher, up to the
+  /// highest that waits, so that lower ones are served in the end; 0: never.
+  uint32_t aging_ms = 10'000;
+};
+
+/// What was done for one tenant, or for the requests that wear one adapter. Sums are over those
+/// that have been admitted, or have ended, so far.
+struct ServiceStats {
+  uint32_t n_queued = 0;   ///< requests, and answers that gave their memory up
+  uint32_t n_running = 0;  ///< answers in the making
+  uint64_t n_requests_done = 0;
+  uint64_t n_requests_failed = 0;   ///< cancelled ones not included
+  uint64_t n_requests_expired = 0;  ///< of the failed ones, those past their deadline
+  uint64_t n_requests_cancelled = 0;
+  uint64_t n_preemptions = 0;
+  uint64_t n_tokens_prompt = 0;    ///< of admitted requests
+  uint64_t n_tokens_cached = 0;    ///< of these, not computed
+  uint64_t n_tokens_computed = 0;  ///< of prompts and answers; after a preemption once more
+  uint64_t n_tokens_out = 0;
+  double cost = 0;            ///< charged: a token of a prompt that wears nothing costs 1
+  double queue_ms = 0;        ///< waited until admission, summed over admitted requests
+  double queue_worst_ms = 0;  ///< the longest of these
+};
+
+struct TenantStats : ServiceStats {
+  double weight = 1;
+  /// What admission compares: the least of those that wait is next. Counts from where the others
+  /// were when the tenant last came.
+  double virtual_counter = 0;
+};
+
+struct AdapterStats : ServiceStats {
+  std::string name{};  ///< of one adapter of this content
+};
+
+/// Where the time of all steps went, summed.
+struct StepTimes {
+  /// Steps are counted by length: class 0 up to 0.125 ms, each other class up to twice as much as
+  /// the one before, the last whatever is longer.
+  static constexpr size_t k_n_classes = 18;
+  static constexpr double k_first_class_ms = 0.125;
+
+  double admit_ms = 0;    ///< ending what is to end, admitting
+  double plan_ms = 0;     ///< which tokens of which sequences
+  double compute_ms = 0;  ///< from the plan to logits
+  double sample_ms = 0;   ///< drawing tokens and telling them
+  std::array<uint64_t, k_n_classes> n_steps_by_length{};
 };
 
 /// What moved between the KV cache and the memory beside it, see EngineOptions::cache_memory_bytes.
@@ -64,11 +117,6 @@ struct HostTierStats {
 
 /// Numbers of one moment, for metrics and tests.
 struct EngineStats {
-  struct Tenant {
-    uint32_t n_queued = 0;
-    uint32_t n_running = 0;
-  };
-
   uint32_t n_queued = 0;          ///< requests, and answers that gave their memory up
   uint32_t n_running = 0;         ///< answers in the making
   uint32_t n_kv_tokens = 0;       ///< capacity of the KV cache
@@ -84,8 +132,13 @@ struct EngineStats {
   uint64_t n_requests_done = 0;
   uint64_t n_requests_failed = 0;  ///< cancelled ones not included
   uint64_t n_requests_cancelled = 0;
-  double step_ms = 0;  ///< of the last step
-  std::map<std::string, Tenant> tenants{};
+  double step_ms = 0;  ///< of the last step, without admission
+  StepTimes step_times{};
+  /// By name; and by the first 16 hexadecimal digits of the adapter's digest, "base" for requests
+  /// that wear none. A request that wears several counts for each. Of those without open requests
+  /// the last active 1024 are kept: a name that comes back after that counts from 0.
+  std::map<std::string, TenantStats> tenants{};
+  std::map<std::string, AdapterStats> adapters{};
 };
 
 /// Tokens, what they wear, and on whose behalf: what the prefix cache knows computed blocks by.
@@ -152,7 +205,7 @@ class Engine {
   Engine &operator=(const Engine &) = delete;
 
   /// Checks a request and queues it. Refused at once: invalid_argument (what is wrong with it),
-  /// context_overflow (the prompt is longer than the context), unavailable (the queue is full).
+  /// context_overflow (the prompt is longer than the context), queue_full.
   /// Adapters of another model end it later with invalid_argument.
   [[nodiscard]] std::variant<RequestHandle, Error> submit(Request request);
 

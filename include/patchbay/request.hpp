@@ -43,9 +43,12 @@ struct Request {
                                          ///< n best; none: not computed
   bool prompt_logits = false;            ///< LogitsEvents for all of the prompt
 
-  int32_t priority = 0;  ///< higher is admitted first; equal ones in order of arrival
-  std::string tenant{};  ///< on whose behalf; counted in EngineStats
-  /// When it has to be done; looked at before each step, which it ends with deadline_exceeded.
+  /// Higher is admitted first, equal ones by their tenants' shares; waiting raises it, see
+  /// EngineOptions::aging_ms.
+  int32_t priority = 0;
+  std::string tenant{};  ///< on whose behalf: shares are between tenants, see EngineOptions
+  /// When it has to be done; looked at before each step, which it ends with deadline_exceeded. Of
+  /// a tenant's requests that wear the same the earlier deadline goes first.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
 
   /// Called after events have come into an empty queue, on a thread that the engine keeps for such
@@ -104,7 +107,8 @@ struct ChoiceEnd {
 
 struct Usage {
   uint32_t n_tokens_prompt = 0;
-  uint32_t n_tokens_cached = 0;  ///< of the prompt, that the prefix cache held
+  uint32_t n_tokens_cached = 0;  ///< prompt tokens that were not computed, since the prefix cache
+                                 ///< held them
   uint32_t n_tokens_out = 0;     ///< of all choices, ending tokens included
   uint32_t n_preemptions = 0;    ///< times that memory had to be given up and was computed again
   double queue_ms = 0;           ///< until admission

@@ -148,8 +148,8 @@ int run(const RunArguments &given) {
   restore_session(arguments, session);
   if (!arguments.logits_path.empty())
     write_logits(arguments, session, tokens, arguments.generate.adapters);
-  if (arguments.generate.n_predict == 0 && !arguments.logits_path.empty() && !arguments.json)
-    return 0;
+  const bool has_more = arguments.json || !arguments.save_session.empty();
+  if (arguments.generate.n_predict == 0 && !arguments.logits_path.empty() && !has_more) return 0;
 
   const TextCallback on_text = arguments.json ? TextCallback{} : print_piece;
   const GenerateResult result = session.generate(tokens, arguments.generate, on_text);

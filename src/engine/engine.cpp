@@ -26,9 +26,12 @@ namespace {
 // Beyond any use.
 constexpr uint32_t k_max_ubatch = 1U << 16U;
 constexpr uint32_t k_max_seqs = 1U << 12U;
+// So far apart, a counter of one tenant still notes each token of another.
+constexpr double k_least_weight = 0.001;
+constexpr double k_most_weight = 1000;
 
 void check(const EngineOptions &options) {
-  const auto refuse = [](const char *field, const std::string &wanted, auto found) {
+  const auto refuse = [](const std::string &field, const std::string &wanted, auto found) {
     throw std::invalid_argument(fmt::format("{} must be {}, found {}", field, wanted, found));
   };
   if (options.n_ctx > k_max_kv_tokens)
@@ -42,6 +45,11 @@ void check(const EngineOptions &options) {
   if (options.n_queue_max < 1) refuse("n_queue_max", "at least 1", options.n_queue_max);
   if (!(options.prefill_share > 0 && options.prefill_share <= 1))
     refuse("prefill_share", "above 0 and at most 1", options.prefill_share);
+  for (const auto &[tenant, weight] : options.tenant_weights) {
+    if (!(weight >= k_least_weight && weight <= k_most_weight))
+      refuse(fmt::format("the weight of tenant '{}'", tenant),
+             fmt::format("from {} to {}", k_least_weight, k_most_weight), weight);
+  }
 }
 
 EngineCore::Limits limits_of(const EngineOptions &options, const Executor &executor) {
@@ -50,7 +58,10 @@ EngineCore::Limits limits_of(const EngineOptions &options, const Executor &execu
           .n_ubatch = options.n_ubatch,
           .n_prefill_beside = std::max(1U, static_cast<uint32_t>(n_prefill)),
           .n_seqs_max = std::min(options.n_seqs_max, options.n_ubatch),
+          .n_queue_max = options.n_queue_max,
           .adapter_bytes = options.adapter_memory_bytes,
+          .admission = {.tenant_weights = options.tenant_weights,
+                        .aging = std::chrono::milliseconds(options.aging_ms)},
           .keep_prefixes = options.prefix_cache};
 }
 
@@ -107,7 +118,7 @@ class Engine::Impl {
         inbox_(std::make_shared<Inbox>(options.n_queue_max)),
         core_(std::move(executor), limits_,
               {.notify = [this](const auto &events) { notifier_.post(events); },
-               .left_queue = [this] { inbox_->left_queue(); }}),
+               .left_queue = [this](const auto &request) { inbox_->left_queue(request); }}),
         stats_(core_.stats()),
         thread_([this] { run(); }) {}
 
@@ -149,7 +160,7 @@ std::variant<RequestHandle, Error> Engine::Impl::submit(Request request) {
   job->events = events;
   switch (inbox_->put(std::move(job))) {
     case Inbox::Put::full:
-      return Error{ErrorCode::unavailable, "the queue is full: try again later"};
+      return Error{ErrorCode::queue_full, "the queue is full: try again later"};
     case Inbox::Put::closed:
       return Error{ErrorCode::unavailable, "the engine is shutting down"};
     case Inbox::Put::taken:
@@ -209,7 +220,7 @@ SavedSession Engine::Impl::save_session(const std::filesystem::path &path, Sessi
                      .code = ErrorCode::not_found});
   }
   return {.n_tokens = held.prefix.n_tokens,
-          .size_bytes = write_session(path, target, tokens, held)};
+          .size_bytes = write_session(path, session_of(target, tokens, held))};
 }
 
 RestoredSession Engine::Impl::restore_session(const std::filesystem::path &path,
@@ -218,7 +229,7 @@ RestoredSession Engine::Impl::restore_session(const std::filesystem::path &path,
     throw LoadError({.path = path.string(), .problem = "is of no use: the prefix cache is off"});
   const LoadedSession session = read_session(path);
   check_session(path.string(), session.file, session_target(), options.adapters);
-  const std::vector<WornFrom> worn = session.worn();
+  const std::vector<WornFrom> worn = worn_of(session.file);
   const uint32_t n_tokens = between_steps([&](Executor &executor) {
     return executor.load(options.tenant, {session.file.tokens, worn}, session.file.blocks);
   });
@@ -246,9 +257,8 @@ void Engine::Impl::step() {
   for (auto &job : inbox_->take(/*wait=*/idle_)) core_.enqueue(std::move(job));
   for (const auto &call : calls_.take()) call();
   idle_ = !core_.step();
-  auto stats = core_.stats();
   const std::lock_guard lock(stats_mutex_);
-  stats_ = std::move(stats);
+  core_.publish(stats_);
 }
 
 RequestHandle::RequestHandle(std::shared_ptr<EventQueue> events, std::shared_ptr<Inbox> inbox)

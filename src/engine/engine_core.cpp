@@ -7,6 +7,8 @@
 #include <set>
 
 #include "engine/step_schedule.h"
+#include "engine/step_times.h"
+#include "engine/token_cost.h"
 
 namespace patchbay {
 namespace {
@@ -60,7 +62,7 @@ EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits,
       residency_(*executor_, limits.adapter_bytes),
       limits_(limits),
       outside_(std::move(outside)),
-      roster_(limits.n_seqs_max) {}
+      roster_(limits.n_seqs_max, limits.admission) {}
 
 void EngineCore::enqueue(std::shared_ptr<Job> job) {
   for (const auto &[first, adapters] : job->request.spans) {
@@ -68,10 +70,17 @@ void EngineCore::enqueue(std::shared_ptr<Job> job) {
     for (const auto &[adapter, strength] : adapters) wearing.push_back({adapter.get(), strength});
     job->worn.push_back({static_cast<uint32_t>(first), executor_->kv_digest(std::move(wearing))});
   }
+  job->services = services_.open(job->request);
   roster_.enqueue(std::move(job));
+  if (roster_.queue().size() <= limits_.n_queue_max) return;
+  end_job(roster_.last_of_longest(),
+          Error{ErrorCode::queue_full,
+                "the queue is full and others have fewer requests in it: try "
+                "again later"});
 }
 
 bool EngineCore::step() {
+  const auto begin = Clock::now();
   drop_ended();
   admit();
   go_on_following();
@@ -79,11 +88,16 @@ bool EngineCore::step() {
     assert(roster_.queue().empty() && roster_.sequences().empty());
     return false;
   }
-  const auto start = Clock::now();
+  const auto admitted = Clock::now();
   const auto parts = compute();
+  const auto computed = Clock::now();
   if (parts) commit(*parts);
+  const auto end = Clock::now();
   ++counters_.n_steps;
-  counters_.step_ms = ms_between(start, Clock::now());
+  counters_.step_ms = ms_between(admitted, end);
+  counters_.step_times.admit_ms += ms_between(begin, admitted);
+  counters_.step_times.sample_ms += ms_between(computed, end);
+  count_step(counters_.step_times, counters_.step_ms);
   assert(check_invariants(snapshot()).empty());
   return true;
 }
@@ -100,18 +114,49 @@ void EngineCore::drop_ended() {
 }
 
 void EngineCore::admit() {
-  while (admit_next()) {
+  if (roster_.n_free_seats() == 0 || roster_.n_waiting() == 0) return;
+  look_at_residents();
+  look_at_prefixes();
+  const auto now = Clock::now();
+  while (admit_next(now)) {
   }
 }
 
-bool EngineCore::admit_next() {
-  const auto [sequence, job] = roster_.next();
+void EngineCore::look_at_residents() {
+  std::map<const FairShare::Member *, bool> known;  // requests of one wear the same
+  for (const auto &job : roster_.queue()) {
+    const auto [place, is_new] = known.emplace(job->share, true);
+    if (is_new) {
+      place->second = std::ranges::all_of(adapter_key_of(job->request), [&](const auto &digest) {
+        return executor_->is_resident(digest);
+      });
+    }
+    job->adapters_resident = place->second;
+  }
+}
+
+/// A few at a time: a queue of hundreds would take a good part of a step, and this is only a
+/// preference.
+void EngineCore::look_at_prefixes() {
+  constexpr size_t k_looks = 8;
+  const auto &queue = roster_.queue();
+  for (size_t i = 0; i < std::min(k_looks, queue.size()); ++i) {
+    Job &job = *queue[next_look_++ % queue.size()];
+    if (may_adopt(job)) {
+      job.n_cached_estimate =
+          executor_->match(job.request.tenant, {job.request.prompt, job.worn}).n_tokens;
+    }
+  }
+}
+
+bool EngineCore::admit_next(Clock::time_point now) {
+  const auto [sequence, job] = roster_.next(now);
   if (sequence != nullptr && fits(sequence->job(), sequence->content())) {
     take_seats(sequence);
     return true;
   }
   if (job != nullptr && fits(*job, {job->request.prompt, job->worn})) {
-    start(job);
+    start(job, now);
     return true;
   }
   return false;
@@ -134,10 +179,10 @@ bool EngineCore::fits(const Job &job, const ContentView &known) const {
   return n_needed <= executor_->n_free_tokens();
 }
 
-void EngineCore::start(const std::shared_ptr<Job> &job) try {
-  roster_.leave_queue(job);
-  outside_.left_queue();
-  job->admitted = Clock::now();
+void EngineCore::start(const std::shared_ptr<Job> &job, Clock::time_point now) try {
+  roster_.admit(job, now);
+  outside_.left_queue(job->request);
+  job->admitted = now;
   job->n_open = job->request.n_choices;
   auto spans = make_resident(*job);
   if (!spans) {
@@ -145,6 +190,7 @@ void EngineCore::start(const std::shared_ptr<Job> &job) try {
     return;
   }
   job->spans = *std::move(spans);
+  count_start(*job);
   take_seats(std::make_shared<Sequence>(job, 0, executor_->model().tokenizer));
 } catch (const std::exception &error) {  // out of memory, most likely
   end_job(job, Error{ErrorCode::internal, error.what()});
@@ -175,7 +221,7 @@ void EngineCore::adopt(Sequence &sequence) {
   const uint32_t n_more = executor_->adopt(sequence.seq_id(), known) - sequence.n_computed();
   sequence.computed(n_more);
   // Later ones were computed by this request before.
-  if (job.usage.n_preemptions == 0) job.usage.n_tokens_cached += n_more;
+  if (job.usage.n_preemptions == 0) count_cached(job, n_more);
 }
 
 /// Whoever comes earlier and is about to compute what this sequence begins with does it for both.
@@ -202,6 +248,8 @@ void EngineCore::go_on_following() {
     if (!sequence->is_following() || !sequence->can_go_on()) continue;
     sequence->stop_following();
     adopt(*sequence);
+    // One that was to compute it for several may have ended before: the first of these does it now.
+    find_leader(*sequence);
   }
 }
 
@@ -240,14 +288,22 @@ std::vector<EngineCore::Part> EngineCore::schedule() const {
   return parts;
 }
 
-/// Plans and runs a step; the youngest give their memory up until it fits.
+StepPlan EngineCore::plan(std::span<const Part> parts) const {
+  std::vector<Chunk> chunks;
+  for (const auto &part : parts) chunks.push_back(part.sequence->next_chunk(part.n_tokens));
+  return plan_step(chunks);
+}
+
+/// Plans and runs a step; those admitted last give their memory up until it fits.
 Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
   while (true) {
+    const auto start = Clock::now();
     std::vector<Part> parts = schedule();
-    std::vector<Chunk> chunks;
-    for (const auto &part : parts) chunks.push_back(part.sequence->next_chunk(part.n_tokens));
-    const StepPlan plan = plan_step(chunks);
+    const StepPlan plan = this->plan(parts);
+    const auto planned = Clock::now();
     const auto logits = executor_->run(plan);
+    counters_.step_times.plan_ms += ms_between(start, planned);
+    counters_.step_times.compute_ms += ms_between(planned, Clock::now());
     if (logits) {
       counters_.n_tokens_computed += plan.rows.size();
       deal_logits(plan, *logits, parts);
@@ -258,7 +314,7 @@ Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
       for (const auto &part : parts) end_job(part.sequence->shared_job(), logits.error());
       return tl::unexpected(logits.error());
     }
-    preempt_youngest();
+    preempt_last();
   }
 }
 
@@ -275,17 +331,23 @@ void EngineCore::deal_logits(const StepPlan &plan, std::span<const float> logits
   }
 }
 
-void EngineCore::preempt_youngest() {
+void EngineCore::preempt_last() {
   const auto &sequences = roster_.sequences();
   const auto seated = [](const auto &sequence) { return sequence->is_seated(); };
-  const auto youngest = std::ranges::find_if(sequences.rbegin(), sequences.rend(), seated);
-  unseat(**youngest);
-  ++(*youngest)->job().usage.n_preemptions;
+  const auto last = std::ranges::find_if(sequences.rbegin(), sequences.rend(), seated);
+  unseat(**last);
+  Job &job = (*last)->job();
+  ++job.usage.n_preemptions;
   ++counters_.n_preemptions;
+  job.services.count([](ServiceStats &stats) { ++stats.n_preemptions; });
 }
 
 void EngineCore::commit(const std::vector<Part> &parts) {
-  for (const auto &part : parts) part.sequence->computed(part.n_tokens);
+  for (const auto &part : parts) {
+    part.sequence->computed(part.n_tokens);
+    part.sequence->job().services.count(
+        [&](ServiceStats &stats) { stats.n_tokens_computed += part.n_tokens; });
+  }
   for (const auto &part : parts) {
     // Another choice of the same request may just have ended it.
     if (part.logits.empty() || !part.sequence->is_seated()) continue;
@@ -349,6 +411,8 @@ void EngineCore::draw(Sequence &sequence, std::span<const float> logits) {
   auto [event, end] = sequence.draw(logits, limits_.n_ctx);
   ++job.usage.n_tokens_out;
   ++counters_.n_tokens_out;
+  job.services.count([](ServiceStats &stats) { ++stats.n_tokens_out; });
+  roster_.charge(job, k_drawn_token_cost);
   emit(job, std::move(event));
   if (end) end_choice(sequence, *end);
 }
@@ -365,14 +429,16 @@ void EngineCore::end_choice(Sequence &sequence, StopReason reason) {
 void EngineCore::end_job(const std::shared_ptr<Job> &job, std::optional<Error> error) {
   if (job->ended) return;
   job->ended = true;
-  if (roster_.leave_queue(job)) outside_.left_queue();
+  if (roster_.leave_queue(job)) outside_.left_queue(job->request);
   const auto sequences = roster_.sequences();
   for (const auto &sequence : sequences) {
     if (sequence->shared_job() == job) remove(*sequence);
   }
   roster_.free_spare_seats(*job);
   residency_.release(job->leases);
-  count_end(error);
+  count_end(*job, error);
+  roster_.close(*job);
+  services_.close(job->services);
   emit(*job, RequestEnd{.usage = usage_of(*job), .error = std::move(error)});
 }
 
@@ -385,14 +451,40 @@ void EngineCore::end_all(const Error &error) {
   }
 }
 
-void EngineCore::count_end(const std::optional<Error> &error) {
-  if (!error) {
-    ++counters_.n_requests_done;
-  } else if (error->code == ErrorCode::cancelled) {
-    ++counters_.n_requests_cancelled;
-  } else {
-    ++counters_.n_requests_failed;
-  }
+/// What it asks for is charged at once, or all free seats would go to whoever was served least.
+/// What it is computed once more for, after a preemption, was not its wish and is not charged.
+void EngineCore::count_start(Job &job) {
+  const auto n_prompt = static_cast<uint32_t>(job.request.prompt.size());
+  roster_.charge(job, k_prompt_token_cost * n_prompt);
+  const double queue_ms = ms_between(job.submitted, job.admitted);
+  job.services.count([&](ServiceStats &stats) {
+    stats.n_tokens_prompt += n_prompt;
+    stats.queue_ms += queue_ms;
+    stats.queue_worst_ms = std::max(stats.queue_worst_ms, queue_ms);
+  });
+}
+
+/// Tokens of its prompt that need not be computed are not charged.
+void EngineCore::count_cached(Job &job, uint32_t n_tokens) {
+  job.usage.n_tokens_cached += n_tokens;
+  roster_.charge(job, -k_prompt_token_cost * n_tokens);
+  job.services.count([&](ServiceStats &stats) { stats.n_tokens_cached += n_tokens; });
+}
+
+void EngineCore::count_end(const Job &job, const std::optional<Error> &error) {
+  const auto count = [&](auto &stats) {
+    if (!error) {
+      ++stats.n_requests_done;
+    } else if (error->code == ErrorCode::cancelled) {
+      ++stats.n_requests_cancelled;
+    } else {
+      ++stats.n_requests_failed;
+    }
+  };
+  count(counters_);
+  job.services.count(count);
+  if (!error || error->code != ErrorCode::deadline_exceeded) return;
+  job.services.count([](ServiceStats &stats) { ++stats.n_requests_expired; });
 }
 
 void EngineCore::emit(const Job &job, Event event) {
@@ -414,14 +506,31 @@ void EngineCore::unseat(Sequence &sequence) {
 
 EngineStats EngineCore::stats() const {
   EngineStats stats = counters_;
-  roster_.count(stats);
+  fill_gauges(stats);
+  services_.copy_to(stats);
+  return stats;
+}
+
+void EngineCore::publish(EngineStats &stats) {
+  // Counted here are only the sums; the maps stay where they are.
+  auto tenants = std::move(stats.tenants);
+  auto adapters = std::move(stats.adapters);
+  stats = counters_;
+  stats.tenants = std::move(tenants);
+  stats.adapters = std::move(adapters);
+  fill_gauges(stats);
+  services_.publish(stats);
+}
+
+void EngineCore::fill_gauges(EngineStats &stats) const {
+  stats.n_queued = roster_.n_waiting();
+  stats.n_running = roster_.n_seated();
   stats.n_kv_tokens = executor_->n_kv_tokens();
   stats.n_kv_tokens_used = stats.n_kv_tokens - executor_->n_free_tokens();
   stats.n_adapters = residency_.n_adapters();
   stats.adapter_bytes = executor_->pool_bytes();
   stats.host_tier = executor_->host_tier_stats();
   stats.n_graphs_built = executor_->n_graphs_built();
-  return stats;
 }
 
 EngineSnapshot EngineCore::snapshot() const {

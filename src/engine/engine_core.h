@@ -12,6 +12,7 @@
 #include "engine/residency.h"
 #include "engine/roster.h"
 #include "engine/sequence.h"
+#include "engine/service_counters.h"
 #include "patchbay/engine.hpp"
 
 namespace patchbay {
@@ -26,14 +27,16 @@ class EngineCore {
     uint32_t n_ubatch = 256;
     uint32_t n_prefill_beside = 128;
     uint32_t n_seqs_max = 64;
+    uint32_t n_queue_max = 256;  ///< more than these are given up
     size_t adapter_bytes = size_t{1} << 30U;
+    AdmissionRules admission{};
     bool keep_prefixes = true;  ///< computed blocks serve later requests as well
   };
 
   /// What the core tells the outside.
   struct Outside {
     std::function<void(const std::shared_ptr<EventQueue> &)> notify;  ///< on_events() is due
-    std::function<void()> left_queue;                                 ///< a request waits no longer
+    std::function<void(const Request &)> left_queue;                  ///< it waits no longer
   };
 
   EngineCore(std::unique_ptr<Executor> executor, const Limits &limits, Outside outside);
@@ -51,6 +54,8 @@ class EngineCore {
   [[nodiscard]] Executor &executor() { return *executor_; }
 
   [[nodiscard]] EngineStats stats() const;
+  /// Brings stats up to date, which nobody else has changed since, at the cost of what is new.
+  void publish(EngineStats &stats);
   [[nodiscard]] EngineSnapshot snapshot() const;
 
  private:
@@ -61,18 +66,21 @@ class EngineCore {
   void admit();
   void go_on_following();
   [[nodiscard]] std::vector<Part> schedule() const;
+  [[nodiscard]] StepPlan plan(std::span<const Part> parts) const;
   [[nodiscard]] Expected<std::vector<Part>> compute();
   void commit(const std::vector<Part> &parts);
 
-  [[nodiscard]] bool admit_next();
+  void look_at_residents();
+  void look_at_prefixes();
+  [[nodiscard]] bool admit_next(Clock::time_point now);
   [[nodiscard]] bool fits(const Job &job, const ContentView &known) const;
-  void start(const std::shared_ptr<Job> &job);
+  void start(const std::shared_ptr<Job> &job, Clock::time_point now);
   void take_seats(const std::shared_ptr<Sequence> &sequence);
   void adopt(Sequence &sequence);
   void find_leader(Sequence &sequence) const;
   [[nodiscard]] bool may_adopt(const Job &job) const;
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
-  void preempt_youngest();
+  void preempt_last();
 
   void deal_logits(const StepPlan &plan, std::span<const float> logits,
                    std::vector<Part> &parts) const;
@@ -82,7 +90,10 @@ class EngineCore {
   void draw(Sequence &sequence, std::span<const float> logits);
   void end_choice(Sequence &sequence, StopReason reason);
   void end_job(const std::shared_ptr<Job> &job, std::optional<Error> error);
-  void count_end(const std::optional<Error> &error);
+  void count_start(Job &job);
+  void count_cached(Job &job, uint32_t n_tokens);
+  void count_end(const Job &job, const std::optional<Error> &error);
+  void fill_gauges(EngineStats &stats) const;
   void emit(const Job &job, Event event);
 
   void remove(Sequence &sequence);
@@ -93,6 +104,8 @@ class EngineCore {
   Limits limits_;
   Outside outside_;
   Roster roster_;
+  size_t next_look_ = 0;  // whose prefix is looked up next, around the queue
+  ServiceCounters services_;
   EngineStats counters_;  // the running sums of stats()
 };
 

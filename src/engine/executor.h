@@ -58,6 +58,9 @@ class Executor {
   [[nodiscard]] AdapterSet canonical(std::span<const Worn> worn) const {
     return pool_.canonical(worn);
   }
+  [[nodiscard]] bool is_resident(const AdapterDigest &digest) const {
+    return pool_.find(digest) >= 0;
+  }
   /// Whether steps read adapters packed.
   [[nodiscard]] bool reads_packed() const { return fused_; }
   [[nodiscard]] size_t pool_bytes() const { return pool_.size_bytes(); }

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/event_queue.h"
+#include "engine/fair_share.h"
+#include "engine/service_counters.h"
 #include "engine/spans.h"
 #include "kv/prefix_content.h"
 #include "lora/packed_adapter.h"
@@ -27,9 +30,19 @@ struct Job {
   std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> packed;
 
   std::vector<WornFrom> worn;  ///< what keys and values depend on, span by span
+  // While it is in the engine.
+  FairShare::Member *share = nullptr;  ///< whom its cost is charged to
+  double cost_factor = 1;              ///< see adapter_cost_factor()
+  ServiceTicket services;              ///< where what is done for it is counted
+  uint32_t n_cached_estimate = 0;      ///< prompt tokens that the prefix cache holds at the moment
+  bool adapters_resident = false;      ///< at the moment
+  std::optional<double>
+      passed_over_at;  ///< share->charged when a later one of it was admitted first
 
   // From admission on.
   Clock::time_point admitted;
+  int64_t place = 0;                 ///< the priority it was admitted at
+  uint64_t admission = 0;            ///< order of admission
   Clock::time_point prompt_done;     ///< when the prompt's last logits were there
   std::vector<AdapterSpan> spans;    ///< of resident adapters
   std::vector<int32_t> leases;       ///< adapters that must stay resident, see Residency

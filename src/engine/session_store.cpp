@@ -72,14 +72,23 @@ HeldSession collect_session(const Executor &executor, const SessionTokens &token
   return held;
 }
 
-size_t write_session(const std::filesystem::path &path, const SessionTarget &target,
-                     const SessionTokens &tokens, const HeldSession &held) {
+SessionFile session_of(const SessionTarget &target, const SessionTokens &tokens,
+                       const HeldSession &held) {
   const auto end = tokens.tokens.begin() + held.prefix.n_tokens;
-  const SessionFile file{.model = target.model,
-                         .geometry = target.geometry,
-                         .tokens = {tokens.tokens.begin(), end},
-                         .spans = held.spans,
-                         .blocks = held.prefix.blocks()};
+  return {.model = target.model,
+          .geometry = target.geometry,
+          .tokens = {tokens.tokens.begin(), end},
+          .spans = held.spans,
+          .blocks = held.prefix.blocks()};
+}
+
+std::vector<WornFrom> worn_of(const SessionFile &file) {
+  std::vector<WornFrom> worn;
+  for (const auto &span : file.spans) worn.push_back({span.first, span.digest});
+  return worn;
+}
+
+size_t write_session(const std::filesystem::path &path, const SessionFile &file) {
   ReplacementFile out(path);
   size_t n_bytes = 0;
   encode_session(file, [&](std::span<const std::byte> bytes) {
@@ -88,12 +97,6 @@ size_t write_session(const std::filesystem::path &path, const SessionTarget &tar
   });
   out.commit();
   return n_bytes;
-}
-
-std::vector<WornFrom> LoadedSession::worn() const {
-  std::vector<WornFrom> worn;
-  for (const auto &span : file.spans) worn.push_back({span.first, span.digest});
-  return worn;
 }
 
 LoadedSession read_session(const std::filesystem::path &path) {

@@ -28,17 +28,20 @@ struct HeldSession {
 /// Throws std::bad_alloc.
 [[nodiscard]] HeldSession collect_session(const Executor &executor, const SessionTokens &tokens);
 
+/// As it is to be written, with views of `held`.
+[[nodiscard]] SessionFile session_of(const SessionTarget &target, const SessionTokens &tokens,
+                                     const HeldSession &held);
+
+/// What the tokens of a session wear.
+[[nodiscard]] std::vector<WornFrom> worn_of(const SessionFile &file);
+
 /// Returns the bytes of the file, which is there whole or not at all. Throws LoadError.
-size_t write_session(const std::filesystem::path &path, const SessionTarget &target,
-                     const SessionTokens &tokens, const HeldSession &held);
+size_t write_session(const std::filesystem::path &path, const SessionFile &file);
 
 /// A file in memory: nobody can change it any more.
 struct LoadedSession {
   HostBytes bytes;
   SessionFile file;  ///< with views into them
-
-  /// What its tokens wear.
-  [[nodiscard]] std::vector<WornFrom> worn() const;
 };
 /// Throws LoadError, and std::bad_alloc.
 [[nodiscard]] LoadedSession read_session(const std::filesystem::path &path);

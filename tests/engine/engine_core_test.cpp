@@ -269,6 +269,135 @@ TEST_F(EngineCoreTest, AdaptersBeyondTheirMemoryLeaveOnceNobodyWearsThem) {
   }
 }
 
+TEST_F(EngineCoreTest, WhatIsDoneIsCountedForTenantAndAdapter) {
+  const auto core = make_core(model_);
+  const auto adapter = make_random_adapter(model_->info.uses, 16, 0.1F, 1);
+  Request adapted = greedy(prompt_, 4);
+  adapted.tenant = "t";
+  adapted.spans = {{0, {{adapter, 1}}}};
+  submit(*core, adapted);
+  Request plain = greedy({8, 8, 2}, 2);
+  plain.tenant = "t";
+  submit(*core, plain);
+  Running &cancelled = submit(*core, plain);
+  cancelled.events->cancel();
+  Request late = plain;
+  late.deadline = Clock::now() - std::chrono::seconds(1);
+  submit(*core, late);
+  EXPECT_EQ(core->stats().tenants["t"].n_queued, 4U);
+  core->step();
+  EXPECT_EQ(core->stats().tenants["t"].n_running, 2U);
+  run(*core);
+  const EngineStats stats = core->stats();
+  const TenantStats tenant = stats.tenants.at("t");
+  EXPECT_EQ(tenant.n_running + tenant.n_queued, 0U);
+  EXPECT_EQ(tenant.n_requests_done, 2U);
+  EXPECT_EQ(tenant.n_requests_cancelled, 1U);
+  EXPECT_EQ(tenant.n_requests_failed, 1U);
+  EXPECT_EQ(tenant.n_requests_expired, 1U);
+  EXPECT_EQ(tenant.n_tokens_prompt, 8U);
+  EXPECT_EQ(tenant.n_tokens_computed, 8U + 3 + 1) << "the last token is not computed";
+  EXPECT_EQ(tenant.n_tokens_out, 6U);
+  EXPECT_EQ(tenant.cost, 1.25 * (5 + 2 * 4) + (3 + 2 * 2)) << "16 ranks cost a quarter more";
+  EXPECT_GE(tenant.queue_ms, tenant.queue_worst_ms);
+  EXPECT_GT(tenant.queue_worst_ms, 0);
+  ASSERT_THAT(stats.adapters, SizeIs(2));
+  EXPECT_EQ(stats.adapters.at("base").n_tokens_out, 2U);
+  EXPECT_EQ(stats.adapters.begin()->second.name, adapter->name);
+  EXPECT_EQ(stats.adapters.begin()->second.n_tokens_out, 4U);
+}
+
+TEST_F(EngineCoreTest, PublishingChangesWhatHasChanged) {
+  const auto core = make_core(model_);
+  EngineStats published;
+  for (int i = 0; i < 30; ++i) {
+    Request request = greedy(prompt_, i % 4);
+    request.tenant = std::to_string(i % 7);
+    submit(*core, request);
+    core->step();
+    if (i % 3 == 0) core->publish(published);
+  }
+  run(*core);
+  core->publish(published);
+  const EngineStats whole = core->stats();
+  EXPECT_EQ(published.n_tokens_out, whole.n_tokens_out);
+  EXPECT_EQ(published.n_requests_done, 30U);
+  ASSERT_THAT(published.tenants, SizeIs(7));
+  for (const auto &[name, tenant] : whole.tenants) {
+    EXPECT_EQ(published.tenants[name].n_tokens_out, tenant.n_tokens_out) << name;
+    EXPECT_EQ(published.tenants[name].n_running + published.tenants[name].n_queued, 0U) << name;
+    EXPECT_EQ(published.tenants[name].cost, tenant.cost) << name;
+  }
+  EXPECT_EQ(published.adapters["base"].n_requests_done, 30U);
+}
+
+TEST_F(EngineCoreTest, WhatThePrefixCacheHoldsIsNotCharged) {
+  const auto core = make_core(model_);
+  const std::vector<int32_t> prompt(12, 5);
+  for (const char *tenant : {"t", "t", "other"}) {
+    Request request = greedy(prompt, 1);
+    request.tenant = tenant;
+    submit(*core, request);
+    run(*core);
+  }
+  const EngineStats stats = core->stats();
+  const TenantStats &tenant = stats.tenants.at("t");
+  ASSERT_GT(tenant.n_tokens_cached, 0U);
+  EXPECT_EQ(tenant.n_tokens_computed + tenant.n_tokens_cached, tenant.n_tokens_prompt);
+  EXPECT_EQ(tenant.cost, static_cast<double>(tenant.n_tokens_computed) + 2 * 2);
+  EXPECT_EQ(stats.tenants.at("other").cost, 12 + 2);
+}
+
+TEST_F(EngineCoreTest, WhatIsComputedAgainIsCountedAndNotCharged) {
+  const auto core = make_core(model_, {.n_ctx = 24, .block_size = 4});
+  Request request = greedy(prompt_, 12);
+  submit(*core, request);
+  request.tenant = "younger";
+  Running &younger = submit(*core, request);
+  run(*core);
+  younger.drain();
+  ASSERT_GT(younger.end->usage.n_preemptions, 0U);
+  const TenantStats tenant = core->stats().tenants["younger"];
+  EXPECT_EQ(tenant.n_preemptions, younger.end->usage.n_preemptions);
+  EXPECT_GT(tenant.n_tokens_computed, prompt_.size() + 11);
+  EXPECT_EQ(tenant.cost, static_cast<double>(prompt_.size()) + 2 * 12);
+}
+
+TEST_F(EngineCoreTest, AQueueThatIsTooLongGivesUpTheLastOfTheTenantWithMost) {
+  const auto core = make_core(
+      model_,
+      {.limits = {.n_ubatch = 16, .n_prefill_beside = 4, .n_seqs_max = 1, .n_queue_max = 3}});
+  std::vector<Running *> greedy_ones;
+  Request request = greedy(prompt_, 2);
+  request.tenant = "greedy";
+  for (int i = 0; i < 3; ++i) greedy_ones.push_back(&submit(*core, request));
+  request.tenant = "small";
+  Running &small = submit(*core, request);
+  for (Running *running : greedy_ones) running->drain();
+  ASSERT_TRUE(greedy_ones[2]->end && greedy_ones[2]->end->error);
+  EXPECT_EQ(greedy_ones[2]->end->error->code, ErrorCode::queue_full);
+  EXPECT_FALSE(greedy_ones[1]->end);
+  core->step();
+  core->step();
+  core->step();
+  small.drain();
+  EXPECT_THAT(small.choices[0].tokens, SizeIs(testing::Ge(1U))) << "second after one of the other";
+}
+
+TEST_F(EngineCoreTest, TheTimeOfStepsIsAccountedFor) {
+  const auto core = make_core(model_);
+  submit(*core, greedy(prompt_, 8));
+  run(*core);
+  const EngineStats stats = core->stats();
+  const StepTimes &times = stats.step_times;
+  uint64_t n_steps = 0;
+  for (const uint64_t n : times.n_steps_by_length) n_steps += n;
+  EXPECT_EQ(n_steps, stats.n_steps);
+  for (const double ms : {times.admit_ms, times.plan_ms, times.compute_ms, times.sample_ms})
+    EXPECT_GT(ms, 0);
+  EXPECT_GT(times.compute_ms, times.plan_ms);
+}
+
 TEST_F(EngineCoreTest, OneGraphServesEveryMixOfAdapters) {
   const auto core = make_core(model_);
   std::vector<std::shared_ptr<const Adapter>> adapters;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -104,7 +105,7 @@ TEST_F(EngineTest, AFullQueueRefusesWithoutLosingWhatWaits) {
   (void)running.next();  // it has left the queue
   auto one = accepted(*tested, greedy(prompt_, 2));
   auto two = accepted(*tested, greedy(prompt_, 2));
-  EXPECT_EQ(refusal(*tested, greedy(prompt_, 2)), ErrorCode::unavailable);
+  EXPECT_EQ(refusal(*tested, greedy(prompt_, 2)), ErrorCode::queue_full);
   running.cancel();
   EXPECT_THAT(tokens_of(one), SizeIs(2));
   EXPECT_THAT(tokens_of(two), SizeIs(2));
@@ -112,16 +113,43 @@ TEST_F(EngineTest, AFullQueueRefusesWithoutLosingWhatWaits) {
   EXPECT_THAT(tokens_of(later), SizeIs(2));
 }
 
+TEST_F(EngineTest, AFullQueueTakesATenantThatHasLessOfIt) {
+  const auto tested = engine({.n_seqs_max = 1, .n_queue_max = 2});
+  auto running = accepted(*tested, greedy(prompt_, -1));
+  (void)running.next();
+  const auto of_tenant = [&](const char *tenant) {
+    Request request = greedy(prompt_, 2);
+    request.tenant = tenant;
+    return request;
+  };
+  auto first = accepted(*tested, of_tenant("greedy"));
+  auto second = accepted(*tested, of_tenant("greedy"));
+  EXPECT_EQ(refusal(*tested, of_tenant("greedy")), ErrorCode::queue_full);
+  auto small = accepted(*tested, of_tenant("small"));
+  const auto event = second.next();
+  ASSERT_TRUE(event && std::holds_alternative<RequestEnd>(*event));
+  EXPECT_EQ(std::get<RequestEnd>(*event).error->code, ErrorCode::queue_full);
+  running.cancel();
+  EXPECT_THAT(tokens_of(first), SizeIs(2));
+  EXPECT_THAT(tokens_of(small), SizeIs(2));
+}
+
 TEST_F(EngineTest, AHandleThatGoesTakesItsRequestWithIt) {
   const auto tested = engine();
   {
-    auto gone = accepted(*tested, greedy(prompt_, -1));
+    // So long that it cannot have ended before this thread takes its next step.
+    Request endless = greedy(prompt_, -1);
+    endless.n_choices = 32;
+    auto gone = accepted(*tested, endless);
   }
   auto other = accepted(*tested, greedy(prompt_, 3));
   EXPECT_THAT(tokens_of(other), SizeIs(3));
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (tested->stats().n_requests_done < 1 && std::chrono::steady_clock::now() < give_up)
-    std::this_thread::yield();
+  const auto n_ended = [&] {
+    const EngineStats stats = tested->stats();
+    return stats.n_requests_done + stats.n_requests_cancelled;
+  };
+  while (n_ended() < 2 && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
   EXPECT_EQ(tested->stats().n_requests_cancelled, 1U);
   EXPECT_EQ(tested->stats().n_running, 0U);
 }
@@ -271,6 +299,8 @@ TEST_F(EngineTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THROW((void)engine({.prefill_share = 1.5F}), std::invalid_argument);
   EXPECT_THROW((void)engine({.n_seqs_max = 0}), std::invalid_argument);
   EXPECT_THROW((void)engine({.n_queue_max = 0}), std::invalid_argument);
+  for (const double weight : {0.0, -1.0, 1e9, std::nan(""), double{INFINITY}})
+    EXPECT_THROW((void)engine({.tenant_weights = {{"t", weight}}}), std::invalid_argument);
   constexpr uint32_t k_huge = std::numeric_limits<uint32_t>::max();
   EXPECT_THROW((void)engine({.n_ctx = k_huge}), std::invalid_argument);
   EXPECT_THROW((void)engine({.n_ubatch = k_huge}), std::invalid_argument);

@@ -80,6 +80,24 @@ TEST_P(EveryTensorCounts, AnAdapterOnOneTensorMovesTheLogitsAndZeroStrengthDoesN
   }
 }
 
+TEST_P(EveryTensorCounts, LaterTokensNoticeAnAdapterIfItsUseIsSaidToFeedTheCacheAndOnlyThen) {
+  const auto later_token = [&](const std::shared_ptr<const Adapter> &adapter, AdapterSet set) {
+    const auto executor = make_executor(model_, 64, {adapter});
+    (void)run_step(*executor, {{.tokens = k_tokens, .set = std::move(set)}});
+    return run_step(*executor,
+                    {{.tokens = {5}, .first_pos = static_cast<int32_t>(k_tokens.size())}});
+  };
+  size_t n_feeding = 0;
+  for (const auto &use : model_->info.uses) {
+    const auto adapter = adapter_on(use, 0.5F);
+    EXPECT_EQ(later_token(adapter, {{0, 1}}) != later_token(adapter, {}), use.feeds_kv) << use.name;
+    n_feeding += use.feeds_kv ? 1 : 0;
+  }
+  // The last layer's queries, attention output and feed-forward, and the head.
+  const size_t n_last = GetParam().hparams.n_expert > 0 ? 7 : 6;
+  EXPECT_EQ(n_feeding, model_->info.uses.size() - n_last);
+}
+
 TEST_P(EveryTensorCounts, SmallStrengthsActLinearly) {
   for (const auto &use : model_->info.uses) {
     // A tiny change may pick other experts, which is a jump by design; the router is held to it by

@@ -17,8 +17,45 @@ TEST(Inbox, CountsARequestUntilItLeavesTheQueue) {
   EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::full);
   EXPECT_THAT(inbox.take(false), SizeIs(2));
   EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::full);
-  inbox.left_queue();
+  inbox.left_queue({});
   EXPECT_EQ(inbox.put(std::make_shared<Job>()), Inbox::Put::taken);
+}
+
+TEST(Inbox, AFullQueueTakesATenantsEvenPartOfIt) {
+  Inbox inbox(4);
+  const auto put = [&](const char *tenant) {
+    auto job = std::make_shared<Job>();
+    job->request.tenant = tenant;
+    return inbox.put(std::move(job));
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(put("greedy"), Inbox::Put::taken);
+  EXPECT_EQ(put("greedy"), Inbox::Put::full);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(put("small"), Inbox::Put::taken);
+  EXPECT_EQ(put("small"), Inbox::Put::full);
+  EXPECT_EQ(put("third"), Inbox::Put::taken);
+  EXPECT_EQ(put("third"), Inbox::Put::full);
+  for (int i = 0; i < 3; ++i) inbox.left_queue({.tenant = "greedy"});
+  EXPECT_EQ(put("greedy"), Inbox::Put::full);
+  inbox.left_queue({.tenant = "greedy"});
+  EXPECT_EQ(put("greedy"), Inbox::Put::taken);
+}
+
+TEST(Inbox, AndOfATenantsPartWhatIsWornItsEvenPart) {
+  Inbox inbox(4);
+  const auto job_wearing = [&](unsigned char digest) {
+    auto adapter = std::make_shared<Adapter>();
+    adapter->digest = {digest};
+    auto job = std::make_shared<Job>();
+    job->request.spans = {{0, {{std::move(adapter), 1}}}};
+    return job;
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(inbox.put(job_wearing(1)), Inbox::Put::taken);
+  EXPECT_EQ(inbox.put(job_wearing(1)), Inbox::Put::full);
+  EXPECT_EQ(inbox.put(job_wearing(2)), Inbox::Put::taken);
+  EXPECT_EQ(inbox.put(job_wearing(2)), Inbox::Put::taken);
+  EXPECT_EQ(inbox.put(job_wearing(2)), Inbox::Put::full);
+  for (int i = 0; i < 4; ++i) inbox.left_queue(job_wearing(1)->request);
+  EXPECT_EQ(inbox.put(job_wearing(2)), Inbox::Put::taken);
 }
 
 TEST(Inbox, StampsTheOrderOfArrival) {

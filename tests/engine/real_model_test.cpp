@@ -64,13 +64,20 @@ void expect_same(const Choice &one, const Choice &other, float tolerance) {
   EXPECT_EQ(one.tokens.size(), other.tokens.size());
 }
 
-TEST(RealModel, AnyInterleavingEqualsEachRequestAlone) {
-  const auto path = k_root / "models/SmolLM2-135M-Instruct.Q4_1.gguf";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there: run scripts/setup";
-  const auto model = load_model(path);
+const std::filesystem::path k_model_path = k_root / "models/SmolLM2-135M-Instruct.Q4_1.gguf";
+
+std::vector<std::shared_ptr<const Adapter>> example_adapters(const LoadedModel &model) {
   std::vector<std::shared_ptr<const Adapter>> adapters;
   for (const char *name : {"pirate", "json", "sentiment", "rater"})
-    adapters.push_back(load_adapter(k_root / "examples/adapters" / name, model->info));
+    adapters.push_back(load_adapter(k_root / "examples/adapters" / name, model.info));
+  return adapters;
+}
+
+TEST(RealModel, AnyInterleavingEqualsEachRequestAlone) {
+  if (!std::filesystem::exists(k_model_path))
+    GTEST_SKIP() << k_model_path << " is not there: run scripts/setup";
+  const auto model = load_model(k_model_path);
+  const auto adapters = example_adapters(*model);
   const float tolerance = effect_of_batching(model);
   EXPECT_EQ(tolerance, 0) << "decision 0008 says so";
   std::printf("batching alone moves a logit of the base by %g at most\n",
@@ -92,21 +99,104 @@ TEST(RealModel, AnyInterleavingEqualsEachRequestAlone) {
     }
     core->step();
     ASSERT_EQ(check_invariants(core->snapshot()), "");
+    for (Running &running : all) {
+      const bool ended_before = running.end.has_value();
+      running.drain();
+      if (running.end && !ended_before)
+        draw.answered(running.job->request, running.choices[0].tokens);
+    }
   }
   while (core->step()) {
   }
+  uint64_t n_cached = 0;
   for (Running &running : all) {
     running.drain();
     ASSERT_TRUE(running.end && !running.end->error);
+    n_cached += running.end->usage.n_tokens_cached;
     const Running cold = run_cold(model, running.job->request, plenty());
     for (size_t i = 0; i < cold.choices.size(); ++i)
       expect_same(running.choices[i], cold.choices[i], tolerance);
   }
   // The few requests of a build with sanitizers need not run out of memory.
   EXPECT_GE(core->stats().n_preemptions, k_n_requests / 200);
-  std::printf("%u requests, %llu steps, %llu preemptions\n", k_n_requests,
+  EXPECT_GT(n_cached, k_n_requests);
+  std::printf("%u requests, %llu steps, %llu preemptions, %llu tokens cached\n", k_n_requests,
               static_cast<unsigned long long>(core->stats().n_steps),
-              static_cast<unsigned long long>(core->stats().n_preemptions));
+              static_cast<unsigned long long>(core->stats().n_preemptions),
+              static_cast<unsigned long long>(n_cached));
+}
+
+/// Conversations on one engine, each turn of which is also computed alone.
+struct Conversations {
+  explicit Conversations(std::shared_ptr<const LoadedModel> loaded)
+      : model(std::move(loaded)), core(make_core(model, plenty())) {}
+
+  /// Returns prompt and answer.
+  std::vector<int32_t> say(const std::vector<int32_t> &prompt,
+                           const std::vector<WornAdapter> &worn) {
+    Running running({.prompt = prompt,
+                     .spans = plan_spans(prompt, worn).spans,
+                     .sampling = {.temperature = 0},
+                     .n_predict = 6,
+                     .ignore_eos = true,
+                     .n_logprobs = 0});
+    core->enqueue(running.job);
+    while (core->step()) {
+    }
+    running.drain();
+    // Bit for bit: what comes out of the cache is what went in, and no kernel cares how a prompt
+    // was cut.
+    EXPECT_EQ(running.choices, run_cold(model, running.job->request, plenty()).choices);
+    n_cached = running.end ? running.end->usage.n_tokens_cached : 0;
+    std::vector<int32_t> told = prompt;
+    told.insert(told.end(), running.choices[0].tokens.begin(), running.choices[0].tokens.end());
+    return told;
+  }
+
+  std::shared_ptr<const LoadedModel> model;
+  std::unique_ptr<EngineCore> core;
+  uint32_t n_cached = 0;  ///< of the last prompt
+};
+
+std::vector<int32_t> joined(std::vector<int32_t> one, const std::vector<int32_t> &more) {
+  one.insert(one.end(), more.begin(), more.end());
+  return one;
+}
+
+TEST(RealModel, TurnsOfAConversationGoOnFromTheCacheWithTheSameBits) {
+  if (!std::filesystem::exists(k_model_path))
+    GTEST_SKIP() << k_model_path << " is not there: run scripts/setup";
+  Conversations talk(load_model(k_model_path));
+  const auto adapters = example_adapters(*talk.model);
+  std::vector<int32_t> beginning;
+  for (int32_t i = 0; i < 45; ++i) beginning.push_back(1000 + 37 * i);
+
+  const auto told = talk.say(beginning, {});
+  EXPECT_EQ(talk.n_cached, 0U);
+  const std::vector<int32_t> question{300, 301, 302};
+  uint32_t n_invoked = 0;
+  for (const auto &adapter : adapters) {
+    const std::vector<WornAdapter> worn{{adapter, 1}};
+    const auto &invocation = adapter->invocation_tokens;
+    n_invoked += invocation.empty() ? 0 : 1;
+    const auto prompt = joined(joined(told, question), invocation);
+    const auto answered = talk.say(prompt, worn);
+    // An aLoRA takes over what the base has said, but for the token drawn last the first time.
+    if (invocation.empty()) {
+      EXPECT_EQ(talk.n_cached, 0U);
+    } else {
+      EXPECT_GE(talk.n_cached, told.size() - 1);
+      EXPECT_LE(talk.n_cached, told.size() + question.size());
+    }
+    talk.say(prompt, worn);
+    EXPECT_EQ(talk.n_cached, prompt.size() - 1);
+    talk.say(joined(answered, question), worn);
+    EXPECT_EQ(talk.n_cached, answered.size() - 1);
+  }
+  EXPECT_GT(n_invoked, 0U);
+  EXPECT_LT(n_invoked, adapters.size());
+  talk.say(joined(told, question), {});
+  EXPECT_GE(talk.n_cached, told.size() - 1) << "the base's own are still there";
 }
 
 }  // namespace

@@ -125,6 +125,85 @@ TEST(LoraPool, TheCanonicalOrderIsThatOfContentWhateverTheOrderOfLoading) {
   EXPECT_EQ(set, mirrored);
 }
 
+/// A base of which only "linear" reaches keys and values, and adapters on either use.
+struct KvDigests {
+  std::shared_ptr<const Adapter> feeding(uint64_t seed) const {
+    return make_random_adapter(std::span(base.uses).first(1), 2, 1, seed);
+  }
+  std::shared_ptr<const Adapter> not_feeding(uint64_t seed) const {
+    return make_random_adapter(std::span(base.uses).last(1), 2, 1, seed);
+  }
+  Sha256Digest of(const std::vector<Wearing> &wearing) const { return pool.kv_digest(wearing); }
+
+  BaseInfo base = [] {
+    BaseInfo made = k_base;
+    made.uses[0].feeds_kv = true;
+    return made;
+  }();
+  LoraPool pool{base, LoraPool::Form::packed};
+  const Sha256Digest bare{};
+};
+
+TEST(LoraPool, KeysAndValuesDoNotDependOnTheOrderOfWearing) {
+  const KvDigests digests;
+  const auto one = digests.feeding(1);
+  const auto two = digests.feeding(2);
+  EXPECT_EQ(digests.of({{one.get(), 1}, {two.get(), 0.5F}}),
+            digests.of({{two.get(), 0.5F}, {one.get(), 1}}));
+  EXPECT_NE(digests.of({{one.get(), 1}, {two.get(), 0.5F}}),
+            digests.of({{one.get(), 0.5F}, {two.get(), 1}}));
+}
+
+TEST(LoraPool, KeysAndValuesDependOnContentAndStrengthAndOnNoName) {
+  const KvDigests digests;
+  const auto one = digests.feeding(1);
+  Adapter renamed = *one;
+  renamed.name = "other";
+  renamed.path = "/elsewhere";
+  const Sha256Digest worn = digests.of({{one.get(), 1}});
+  EXPECT_NE(worn, digests.bare);
+  EXPECT_EQ(digests.of({{&renamed, 1}}), worn);
+  EXPECT_EQ(digests.of({{one.get(), 0.25F}, {&renamed, 0.75F}}), worn) << "they are one";
+  Adapter replaced = *digests.feeding(2);
+  replaced.name = one->name;
+  EXPECT_NE(digests.of({{&replaced, 1}}), worn);
+  for (const float strength : {0.5F, -1.0F, 1.0000001F})
+    EXPECT_NE(digests.of({{one.get(), strength}}), worn) << strength;
+}
+
+TEST(LoraPool, WhatCannotReachKeysAndValuesLeavesThemTheBases) {
+  const KvDigests digests;
+  const auto one = digests.feeding(1);
+  const auto head = digests.not_feeding(1);
+  EXPECT_EQ(digests.of({}), digests.bare);
+  EXPECT_EQ(digests.of({{one.get(), 0}}), digests.bare);
+  EXPECT_EQ(digests.of({{one.get(), 1.5F}, {one.get(), -1.5F}}), digests.bare);
+  EXPECT_EQ(digests.of({{head.get(), 1}}), digests.bare);
+  EXPECT_EQ(digests.of({{head.get(), 1}, {one.get(), 1}, {head.get(), 2}}),
+            digests.of({{one.get(), 1}}));
+  const auto both = make_random_adapter(digests.base.uses, 2, 1, 1);
+  EXPECT_NE(digests.of({{both.get(), 1}}), digests.bare);
+}
+
+TEST(LoraPool, ResidentAdaptersHaveTheDigestThatTheyHadBeforeTheyCame) {
+  KvDigests digests;
+  const std::vector<std::shared_ptr<const Adapter>> adapters{
+      digests.feeding(1), digests.not_feeding(2), digests.feeding(3)};
+  for (const auto &adapter : adapters) (void)digests.pool.add(adapter);
+  for (const std::vector<Worn> &worn : {std::vector<Worn>{},
+                                        {{0, 1}},
+                                        {{1, 1}},
+                                        {{2, 0.5F}, {1, 1}, {0, -1}},
+                                        {{0, 0.5F}, {2, 1}, {0, 0.25F}},
+                                        {{0, 1}, {0, -1}},
+                                        {{2, 0}}}) {
+    std::vector<Wearing> wearing;
+    for (const auto &[i_adapter, strength] : worn)
+      wearing.push_back({adapters[static_cast<size_t>(i_adapter)].get(), strength});
+    EXPECT_EQ(digests.pool.kv_digest(digests.pool.canonical(worn)), digests.of(wearing));
+  }
+}
+
 TEST(LoraPool, AnAdapterOfAnotherBaseIsRefusedAndNothingChanges) {
   for (const AdaptableUse &other : {AdaptableUse{"linear", UseKind::linear, {8, 6, 1}},
                                     AdaptableUse{"linear", UseKind::linear, {4, 5, 1}},
