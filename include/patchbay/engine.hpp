@@ -106,6 +106,14 @@ struct StepTimes {
   std::array<uint64_t, k_n_classes> n_steps_by_length{};
 };
 
+/// What the prefix cache holds and has done, see EngineOptions::prefix_cache.
+struct PrefixCacheStats {
+  uint64_t n_tokens_hit = 0;      ///< of sequences, that were not computed; see also tenants
+  uint64_t n_blocks_evicted = 0;  ///< whose memory others needed
+  uint32_t n_blocks_known = 0;    ///< whose contents are known, in use or not
+  uint32_t n_tokens_idle = 0;     ///< in whole blocks that no sequence holds
+};
+
 /// What moved between the KV cache and the memory beside it, see EngineOptions::cache_memory_bytes.
 /// Layers that see everything and sliding-window layers have blocks of their own.
 struct HostTierStats {
@@ -123,6 +131,7 @@ struct EngineStats {
   uint32_t n_kv_tokens_used = 0;  ///< in whole blocks
   uint32_t n_adapters = 0;        ///< resident
   size_t adapter_bytes = 0;
+  PrefixCacheStats prefix_cache{};
   HostTierStats host_tier{};
   uint64_t n_steps = 0;
   uint64_t n_graphs_built = 0;  ///< steps that could not run the graph of an earlier one

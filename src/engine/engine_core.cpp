@@ -529,6 +529,7 @@ void EngineCore::fill_gauges(EngineStats &stats) const {
   stats.n_kv_tokens_used = stats.n_kv_tokens - executor_->n_free_tokens();
   stats.n_adapters = residency_.n_adapters();
   stats.adapter_bytes = executor_->pool_bytes();
+  stats.prefix_cache = executor_->prefix_cache_stats();
   stats.host_tier = executor_->host_tier_stats();
   stats.n_graphs_built = executor_->n_graphs_built();
 }

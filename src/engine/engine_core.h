@@ -29,8 +29,8 @@ class EngineCore {
     uint32_t n_seqs_max = 64;
     uint32_t n_queue_max = 256;  ///< more than these are given up
     size_t adapter_bytes = size_t{1} << 30U;
-    AdmissionRules admission{};
     bool keep_prefixes = true;  ///< computed blocks serve later requests as well
+    AdmissionRules admission{};
   };
 
   /// What the core tells the outside.

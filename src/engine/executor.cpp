@@ -98,6 +98,14 @@ uint32_t Executor::load(const std::string &tenant, const ContentView &content,
   return n_tokens;
 }
 
+PrefixCacheStats Executor::prefix_cache_stats() const {
+  const PrefixCache &prefixes = tables_.prefixes();
+  return {.n_tokens_hit = prefixes.counters().n_tokens_hit,
+          .n_blocks_evicted = prefixes.counters().n_blocks_evicted,
+          .n_blocks_known = static_cast<uint32_t>(prefixes.n_nodes()),
+          .n_tokens_idle = tables_.full().pool().n_idle() * block_size()};
+}
+
 HostTierStats Executor::host_tier_stats() const {
   const PrefixCache::Counters &counters = tables_.prefixes().counters();
   return {.n_blocks_saved = counters.n_blocks_saved,

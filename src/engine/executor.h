@@ -64,6 +64,7 @@ class Executor {
   /// Whether steps read adapters packed.
   [[nodiscard]] bool reads_packed() const { return fused_; }
   [[nodiscard]] size_t pool_bytes() const { return pool_.size_bytes(); }
+  [[nodiscard]] PrefixCacheStats prefix_cache_stats() const;
   [[nodiscard]] HostTierStats host_tier_stats() const;
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,

@@ -77,6 +77,7 @@ class PrefixCache {
   bool give_up_last(const BlockTables &tables, int32_t seq_id);
 
   struct Counters {
+    uint64_t n_tokens_hit = 0;  ///< that sequences adopted
     uint64_t n_blocks_evicted = 0;
     uint64_t n_blocks_saved = 0;     ///< of the evicted ones, to the host tier
     uint64_t n_blocks_restored = 0;  ///< of the saved ones

@@ -110,10 +110,10 @@ std::string PrefixCache::check_host_tier() const {
     return fmt::format("the host tier holds {} bytes and may hold {}", host_.size_bytes(),
                        host_.budget_bytes());
   }
-  const auto &[evicted, saved, restored, dropped] = counters_;
-  if (saved != restored + dropped + n_saved) {
-    return fmt::format("{} blocks were saved, {} restored, {} dropped, and {} are there", saved,
-                       restored, dropped, n_saved);
+  const Counters &n = counters_;
+  if (n.n_blocks_saved != n.n_blocks_restored + n.n_blocks_dropped + n_saved) {
+    return fmt::format("{} blocks were saved, {} restored, {} dropped, and {} are there",
+                       n.n_blocks_saved, n.n_blocks_restored, n.n_blocks_dropped, n_saved);
   }
   return {};
 }

@@ -26,6 +26,8 @@ class BeastStream final : public ByteStream {
     boost::system::error_code ignored;
     // A token is a small packet, which must not wait for the next one.
     socket().set_option(asio::ip::tcp::no_delay(true), ignored);
+    // Looking whether the peer is there must not wait for it.
+    socket().non_blocking(true, ignored);
   }
 
   asio::awaitable<bool> handshake(std::chrono::milliseconds limit) override {
@@ -62,13 +64,16 @@ class BeastStream final : public ByteStream {
   }
 
   asio::awaitable<bool> wait_for_close() override {
-    const auto result = co_await socket().async_wait(asio::ip::tcp::socket::wait_read, k_token);
-    if (std::get<0>(result)) co_return true;
-    char byte = 0;
-    boost::system::error_code error;
-    const size_t n = socket().receive(asio::mutable_buffer(&byte, 1),
-                                      asio::ip::tcp::socket::message_peek, error);
-    co_return n == 0 && error != asio::error::would_block;
+    while (true) {
+      const auto result = co_await socket().async_wait(asio::ip::tcp::socket::wait_read, k_token);
+      if (std::get<0>(result)) co_return true;
+      char byte = 0;
+      boost::system::error_code error;
+      const size_t n = socket().receive(asio::mutable_buffer(&byte, 1),
+                                        asio::ip::tcp::socket::message_peek, error);
+      // What woke the wait may have been read before.
+      if (error != asio::error::would_block) co_return n == 0;
+    }
   }
 
   asio::awaitable<void> shut_down() override {

@@ -366,7 +366,11 @@ TEST_F(EngineCoreTest, WhatIsComputedAgainIsCountedAndNotCharged) {
 TEST_F(EngineCoreTest, AQueueThatIsTooLongGivesUpTheLastOfTheTenantWithMost) {
   const auto core = make_core(
       model_,
-      {.limits = {.n_ubatch = 16, .n_prefill_beside = 4, .n_seqs_max = 1, .n_queue_max = 3}});
+      {.limits = {.n_ubatch = 16,
+                  .n_prefill_beside = 4,
+                  .n_seqs_max = 1,
+                  .n_queue_max = 3,
+                  .keep_prefixes = false}});  // whose prompt is known goes first within the slack
   std::vector<Running *> greedy_ones;
   Request request = greedy(prompt_, 2);
   request.tenant = "greedy";

@@ -215,6 +215,17 @@ TEST_F(PrefixTest, TenantsComputeTheSamePromptEachForThemselves) {
   }
 }
 
+TEST_F(PrefixTest, NobodyWaitsForAnotherTenant) {
+  make();
+  for (const char *tenant : {"a", "b"}) {
+    Request request = greedy(tokens(9));
+    request.tenant = tenant;
+    submit(request);
+  }
+  core_->step();
+  EXPECT_EQ(n_computed(), 18U);
+}
+
 TEST_F(PrefixTest, WhoAsksForLogitsOfThePromptComputesAllOfItForOthers) {
   make();
   Request asking = greedy(tokens(9));

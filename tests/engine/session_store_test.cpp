@@ -34,6 +34,16 @@ class SessionStoreOf : public testing::TestWithParam<TinyModel> {
     return std::make_unique<Engine>(model_, options);
   }
 
+  /// GCC 12 warns of the temporaries of designated initialisers.
+  static Request request(std::vector<int32_t> prompt, std::vector<RequestSpan> spans = {},
+                         std::string tenant = "") {
+    Request made;
+    made.prompt = std::move(prompt);
+    made.spans = std::move(spans);
+    made.tenant = std::move(tenant);
+    return made;
+  }
+
   struct Answer {
     std::vector<int32_t> tokens;
     Usage usage;
@@ -107,7 +117,7 @@ class SessionStoreOf : public testing::TestWithParam<TinyModel> {
 };
 
 TEST_P(SessionStoreOf, ARestoredSessionIsGoneOnFrom) {
-  const Answer first = answer(*saving_, {.prompt = prompt_});
+  const Answer first = answer(*saving_, request(prompt_));
   std::vector<int32_t> all = prompt_;
   all.insert(all.end(), first.tokens.begin(), first.tokens.end());
   EXPECT_EQ(save(all).n_tokens, all.size() - 1) << "the last token was drawn and not computed";
@@ -115,24 +125,24 @@ TEST_P(SessionStoreOf, ARestoredSessionIsGoneOnFrom) {
   const RestoredSession restored = restore(*other);
   EXPECT_EQ(restored.n_tokens, all.size() - 1);
   EXPECT_EQ(restored.n_tokens_all, all.size() - 1);
-  const Answer again = answer(*other, {.prompt = prompt_});
+  const Answer again = answer(*other, request(prompt_));
   EXPECT_EQ(again.tokens, first.tokens);
   EXPECT_EQ(again.usage.n_tokens_cached, prompt_.size() - 1);
   all.push_back(7);
-  EXPECT_EQ(answer(*other, {.prompt = all}).usage.n_tokens_cached, all.size() - 2);
-  EXPECT_EQ(answer(*engine(), {.prompt = all}).tokens, answer(*other, {.prompt = all}).tokens);
+  EXPECT_EQ(answer(*other, request(all)).usage.n_tokens_cached, all.size() - 2);
+  EXPECT_EQ(answer(*engine(), request(all)).tokens, answer(*other, request(all)).tokens);
 }
 
 TEST_P(SessionStoreOf, TokensGoOnOnlyWearingTheSame) {
   const auto pirate = adapter(1);
   const std::vector<RequestSpan> spans{{0, {}}, {40, {{pirate, 0.5F}}}};
-  const Answer first = answer(*saving_, {.prompt = prompt_, .spans = spans});
+  const Answer first = answer(*saving_, request(prompt_, spans));
   EXPECT_EQ(save(prompt_, spans).n_tokens, prompt_.size());
   const auto other = engine();
   EXPECT_EQ(restore(*other).n_tokens, prompt_.size()) << "without the adapter at hand";
-  EXPECT_EQ(answer(*other, {.prompt = prompt_}, 0).usage.n_tokens_cached, 40U);
+  EXPECT_EQ(answer(*other, request(prompt_), 0).usage.n_tokens_cached, 40U);
   const auto with = [&](const std::shared_ptr<const Adapter> &worn, float strength) {
-    return answer(*other, {.prompt = prompt_, .spans = {{0, {}}, {40, {{worn, strength}}}}});
+    return answer(*other, request(prompt_, {{0, {}}, {40, {{worn, strength}}}}));
   };
   EXPECT_EQ(with(adapter(2), 0.5F).usage.n_tokens_cached, 40U) << "other weights";
   EXPECT_EQ(with(pirate, 0.25F).usage.n_tokens_cached, 40U) << "another strength";
@@ -143,7 +153,7 @@ TEST_P(SessionStoreOf, TokensGoOnOnlyWearingTheSame) {
 
 TEST_P(SessionStoreOf, AnAdapterOfTheSameNameMustBeTheSame) {
   const std::vector<RequestSpan> spans{{0, {{adapter(1), 1}}}};
-  answer(*saving_, {.prompt = prompt_, .spans = spans}, 0);
+  answer(*saving_, request(prompt_, spans), 0);
   save(prompt_, spans);
   const auto other = engine();
   EXPECT_THAT(refusal(*other, {.adapters = {adapter(2)}}),
@@ -155,7 +165,7 @@ TEST_P(SessionStoreOf, AnAdapterOfTheSameNameMustBeTheSame) {
 }
 
 TEST_P(SessionStoreOf, TenantsKeepTheirOwn) {
-  answer(*saving_, {.prompt = prompt_, .tenant = "one"}, 0);
+  answer(*saving_, request(prompt_, {}, "one"), 0);
   const auto nothing = saving_->save_session(file(), {.tokens = prompt_, .tenant = "two"});
   EXPECT_EQ(std::get<Error>(nothing).code, ErrorCode::not_found);
   EXPECT_FALSE(fs::exists(file()));
@@ -163,28 +173,27 @@ TEST_P(SessionStoreOf, TenantsKeepTheirOwn) {
   const auto other = engine();
   restore(*other, {.tenant = "two"});
   const auto n_cached = [&](std::string tenant) {
-    return answer(*other, {.prompt = prompt_, .tenant = std::move(tenant)}, 0)
-        .usage.n_tokens_cached;
+    return answer(*other, request(prompt_, {}, std::move(tenant)), 0).usage.n_tokens_cached;
   };
   EXPECT_EQ(n_cached("one"), 0U);
   EXPECT_EQ(n_cached("two"), prompt_.size() - 1);
 }
 
 TEST_P(SessionStoreOf, WhatDoesNotFitIsLeftOut) {
-  answer(*saving_, {.prompt = prompt_}, 0);
+  answer(*saving_, request(prompt_), 0);
   save(prompt_);
   const auto small = engine({.n_ctx = 2 * k_block_size});
   const RestoredSession restored = restore(*small);
   EXPECT_EQ(restored.n_tokens, 64U);
   EXPECT_EQ(restored.n_tokens_all, 70U);
   const std::vector<int32_t> beginning(prompt_.begin(), prompt_.begin() + 60);
-  const Answer cached = answer(*small, {.prompt = beginning});
+  const Answer cached = answer(*small, request(beginning));
   EXPECT_EQ(cached.usage.n_tokens_cached, 59U);
-  EXPECT_EQ(cached.tokens, answer(*engine(), {.prompt = beginning}).tokens);
+  EXPECT_EQ(cached.tokens, answer(*engine(), request(beginning)).tokens);
 }
 
 TEST_P(SessionStoreOf, OtherModelsAndCachesAreRefused) {
-  answer(*saving_, {.prompt = prompt_}, 0);
+  answer(*saving_, request(prompt_), 0);
   save(prompt_);
   TinyModel other = GetParam();
   other.seed = 2;
@@ -210,7 +219,7 @@ TEST_P(SessionStoreOf, WhatIsNoSessionIsRefused) {
 }
 
 TEST_P(SessionStoreOf, ADamagedFileIsRefused) {
-  answer(*saving_, {.prompt = prompt_}, 0);
+  answer(*saving_, request(prompt_), 0);
   save(prompt_);
   std::ifstream in(file(), std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};
@@ -228,7 +237,7 @@ TEST_P(SessionStoreOf, ADamagedFileIsRefused) {
 }
 
 TEST_P(SessionStoreOf, AFullDiskLeavesTheOldFile) {
-  answer(*saving_, {.prompt = prompt_}, 0);
+  answer(*saving_, request(prompt_), 0);
   dir_.write("a.session", "old");
   {
     const FileLimit limit(3000);
@@ -252,8 +261,10 @@ TEST_P(SessionStoreOf, TokensThatCannotBeAreRefused) {
 
 TEST_P(SessionStoreOf, SavingAndRestoringGoOnBesideRequests) {
   const auto busy = engine({.n_ctx = 256});
-  auto running = std::get<RequestHandle>(
-      busy->submit({.prompt = prompt_, .n_predict = 50, .ignore_eos = true}));
+  Request asked = request(prompt_);
+  asked.n_predict = 50;
+  asked.ignore_eos = true;
+  auto running = std::get<RequestHandle>(busy->submit(std::move(asked)));
   static_cast<void>(running.next());  // the prompt is computed
   EXPECT_EQ(std::get<SavedSession>(busy->save_session(file(), {.tokens = prompt_})).n_tokens, 64U)
       << "whole blocks, while the last one is written to";
