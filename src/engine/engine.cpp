@@ -60,9 +60,9 @@ EngineCore::Limits limits_of(const EngineOptions &options, const Executor &execu
           .n_seqs_max = std::min(options.n_seqs_max, options.n_ubatch),
           .n_queue_max = options.n_queue_max,
           .adapter_bytes = options.adapter_memory_bytes,
+          .keep_prefixes = options.prefix_cache,
           .admission = {.tenant_weights = options.tenant_weights,
-                        .aging = std::chrono::milliseconds(options.aging_ms)},
-          .keep_prefixes = options.prefix_cache};
+                        .aging = std::chrono::milliseconds(options.aging_ms)}};
 }
 
 LoadError shutting_down() {
