@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-constexpr int32_t k_block_size = 32;
+constexpr uint32_t k_block_size = 32;
 
 /// An engine saves, another one of the same model restores.
 class SessionStoreOf : public testing::TestWithParam<TinyModel> {
@@ -29,7 +29,7 @@ class SessionStoreOf : public testing::TestWithParam<TinyModel> {
   }
 
   [[nodiscard]] std::unique_ptr<Engine> engine(EngineOptions options = {}) const {
-    options.n_ctx = options.n_ctx == 0 ? 128 : options.n_ctx;
+    options.n_ctx = options.n_ctx == 0 ? 16 * k_block_size : options.n_ctx;
     options.n_threads = 1;
     return std::make_unique<Engine>(model_, options);
   }
@@ -198,7 +198,7 @@ TEST_P(SessionStoreOf, OtherModelsAndCachesAreRefused) {
   TinyModel other = GetParam();
   other.seed = 2;
   const auto other_model = Model::load(dir_.write("b.gguf", build_tiny_model(other).bytes()));
-  Engine of_other(other_model, {.n_ctx = 128, .n_threads = 1});
+  Engine of_other(other_model, {.n_ctx = 16 * k_block_size, .n_threads = 1});
   EXPECT_THAT(refusal(of_other), HasSubstr("a.session: digest of the model differs: want"));
   EXPECT_THAT(refusal(*engine({.cache_type = CacheType::f32})),
               HasSubstr("a.session: cache type differs: want f32, found f16"));
@@ -260,17 +260,17 @@ TEST_P(SessionStoreOf, TokensThatCannotBeAreRefused) {
 }
 
 TEST_P(SessionStoreOf, SavingAndRestoringGoOnBesideRequests) {
-  const auto busy = engine({.n_ctx = 256});
+  const auto busy = engine();
   Request asked = request(prompt_);
   asked.n_predict = 50;
   asked.ignore_eos = true;
   auto running = std::get<RequestHandle>(busy->submit(std::move(asked)));
   static_cast<void>(running.next());  // the prompt is computed
-  EXPECT_EQ(std::get<SavedSession>(busy->save_session(file(), {.tokens = prompt_})).n_tokens, 64U)
-      << "whole blocks, while the last one is written to";
+  const auto saved = std::get<SavedSession>(busy->save_session(file(), {.tokens = prompt_}));
+  EXPECT_GE(saved.n_tokens, 2 * k_block_size) << "whole blocks, while the last one is written to";
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i)
-    threads.emplace_back([&] { EXPECT_EQ(restore(*busy).n_tokens, 64U); });
+    threads.emplace_back([&] { EXPECT_EQ(restore(*busy).n_tokens, saved.n_tokens); });
   for (auto &thread : threads) thread.join();
   uint32_t n_tokens = 1;
   while (const auto event = running.next())
