@@ -3,11 +3,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "patchbay/model.hpp"
 #include "patchbay/request.hpp"
@@ -148,6 +150,32 @@ struct EngineStats {
   std::map<std::string, AdapterStats> adapters{};
 };
 
+/// Tokens, what they wear, and on whose behalf: what the prefix cache knows computed blocks by.
+struct SessionTokens {
+  std::vector<int32_t> tokens{};
+  std::vector<RequestSpan> spans{};  ///< as in a Request
+  std::string tenant{};
+};
+
+struct SavedSession {
+  uint32_t n_tokens = 0;  ///< from the beginning on, that the prefix cache held
+  size_t size_bytes = 0;  ///< of the file
+};
+
+struct RestoreOptions {
+  std::string tenant{};  ///< whose requests may begin with the session; a file names none
+  /// Those that the caller serves, of any number. One of the same name as an adapter that tokens of
+  /// the file wear must have the same content. None: the file's digests decide alone what a request
+  /// has to wear to go on from it.
+  std::vector<std::shared_ptr<const Adapter>> adapters{};
+};
+
+struct RestoredSession {
+  uint32_t n_tokens = 0;      ///< from the beginning on, that the prefix cache holds now
+  uint32_t n_tokens_all = 0;  ///< in the file
+  size_t size_bytes = 0;      ///< of the file
+};
+
 class EventQueue;
 class Inbox;
 
@@ -189,6 +217,21 @@ class Engine {
   /// context_overflow (the prompt is longer than the context), queue_full.
   /// Adapters of another model end it later with invalid_argument.
   [[nodiscard]] std::variant<RequestHandle, Error> submit(Request request);
+
+  /// Writes what the prefix cache holds of these tokens to a file (docs/sessions.md), which only
+  /// its owner may read; one that is there is replaced when the new one is whole. Refused:
+  /// invalid_argument (tokens or spans, or the file cannot be written), not_found (nothing of them
+  /// is there, or the folder is not), out_of_memory (for a copy of the blocks).
+  [[nodiscard]] std::variant<SavedSession, Error> save_session(const std::filesystem::path &path,
+                                                               const SessionTokens &tokens);
+
+  /// Puts a saved session into the prefix cache: all of it, or as much of its beginning as fits
+  /// into memory that no answer in the making uses. A request of the tenant that begins with its
+  /// tokens, wearing the same, goes on from there. Refused, and nothing changes: not_found (no such
+  /// file), invalid_argument (damaged; of another model, cache type or shape of the cache; worn by
+  /// an adapter of other content; the prefix cache is off), out_of_memory.
+  [[nodiscard]] std::variant<RestoredSession, Error> restore_session(
+      const std::filesystem::path &path, const RestoreOptions &options = {});
 
   [[nodiscard]] EngineStats stats() const;
   /// Tokens that one sequence may have at most, prompt included.

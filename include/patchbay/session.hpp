@@ -25,8 +25,9 @@ struct GenerateResult {
   std::vector<int32_t> tokens;  ///< drawn, an ending end-of-generation token included
   StopReason reason = StopReason::length;
   uint32_t n_tokens_prompt = 0;
-  double prompt_ms = 0;  ///< prompt to first logits
-  double decode_ms = 0;  ///< all later steps
+  uint32_t n_tokens_cached = 0;  ///< of the prompt, that were not computed
+  double prompt_ms = 0;          ///< prompt to first logits
+  double decode_ms = 0;          ///< all later steps
   /// For each adapter of the options: the first prompt token that wears it; -1 when it is an aLoRA
   /// whose invocation tokens are not in the prompt, or its strength is 0.
   std::vector<int32_t> active_from;
@@ -56,6 +57,9 @@ class Session {
   /// does.
   [[nodiscard]] std::vector<float> logits(const std::vector<int32_t> &tokens,
                                           const std::vector<WornAdapter> &adapters = {});
+
+  /// For what a session has no function for; as long-lived as the session.
+  [[nodiscard]] Engine &engine() { return *engine_; }
 
  private:
   std::shared_ptr<const Model> model_;

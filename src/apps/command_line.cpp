@@ -272,6 +272,16 @@ void add_run(CLI::App &app, RunArguments &arguments) {
                    "write the prompt's logits, F32 [n_tokens, n_vocab], as .npy")
       ->check(check_not_empty)
       ->type_name("FILE");
+  run_app
+      ->add_option("--save-session", arguments.save_session,
+                   "keep what was computed of prompt and answer in a file, for --restore-session")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  run_app
+      ->add_option("--restore-session", arguments.restore_session,
+                   "compute only what follows on a saved session that the prompt begins with")
+      ->check(check_not_empty)
+      ->type_name("FILE");
   run_app->add_flag("--json", arguments.json,
                     "print one JSON object at the end instead of streaming text");
   run_app->add_flag("-q,--quiet", arguments.quiet, "no timings on standard error");

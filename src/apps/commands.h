@@ -37,7 +37,9 @@ struct RunArguments {
   std::vector<int32_t> tokens;  ///< in place of a prompt
   GenerateOptions generate;
   std::optional<uint64_t> seed;
-  std::string logits_path;  ///< empty: none written
+  std::string logits_path;      ///< empty: none written
+  std::string save_session;     ///< file for the prompt's and the answer's cache; empty: none
+  std::string restore_session;  ///< one that was saved; empty: none
   bool json = false;
   bool quiet = false;  ///< no timings
 };

@@ -41,6 +41,7 @@ void print_json(const RunArguments &arguments, const GenerateResult &result) {
       {"tokens", result.tokens},
       {"stop_reason", to_string(result.reason)},
       {"n_tokens_prompt", result.n_tokens_prompt},
+      {"n_tokens_cached", result.n_tokens_cached},
       {"n_tokens_out", result.tokens.size()},
       {"seed", arguments.generate.sampling.seed},
       {"lora", describe_adapters(arguments, result)},
@@ -55,11 +56,12 @@ void print_json(const RunArguments &arguments, const GenerateResult &result) {
 
 void print_timings(const GenerateResult &result) {
   const std::string line = fmt::format(
-      "prompt: {} tokens, {:.0f} ms, {:.1f} tokens/s | generated: {} tokens, {:.0f} ms, "
+      "prompt: {} tokens{}, {:.0f} ms, {:.1f} tokens/s | generated: {} tokens, {:.0f} ms, "
       "{:.1f} tokens/s\n",
-      result.n_tokens_prompt, result.prompt_ms,
-      per_second(result.n_tokens_prompt, result.prompt_ms), result.tokens.size(), result.decode_ms,
-      per_second(n_decode_steps(result), result.decode_ms));
+      result.n_tokens_prompt,
+      result.n_tokens_cached > 0 ? fmt::format(" ({} cached)", result.n_tokens_cached) : "",
+      result.prompt_ms, per_second(result.n_tokens_prompt, result.prompt_ms), result.tokens.size(),
+      result.decode_ms, per_second(n_decode_steps(result), result.decode_ms));
   // Not fmt::print: it throws when standard error is closed, but the answer has arrived.
   std::fputs(line.c_str(), stderr);
 }
@@ -102,6 +104,35 @@ void write_logits(const RunArguments &arguments, Session &session,
   write_npy(arguments.logits_path, logits, tokens.size(), logits.size() / tokens.size());
 }
 
+/// The value, or what went wrong with a file as an exception.
+template <class T>
+T value_of(std::variant<T, Error> result) {
+  if (const auto *error = std::get_if<Error>(&result)) throw std::runtime_error(error->message);
+  return std::get<T>(std::move(result));
+}
+
+void restore_session(const RunArguments &arguments, Session &session) {
+  if (arguments.restore_session.empty()) return;
+  RestoreOptions options;
+  for (const auto &worn : arguments.generate.adapters) options.adapters.push_back(worn.adapter);
+  const auto restored =
+      value_of(session.engine().restore_session(arguments.restore_session, options));
+  if (restored.n_tokens < restored.n_tokens_all) {
+    log().warn("{}: {} of its {} tokens fit into the KV cache", arguments.restore_session,
+               restored.n_tokens, restored.n_tokens_all);
+  }
+}
+
+void save_session(const RunArguments &arguments, Session &session, std::vector<int32_t> tokens,
+                  const GenerateResult &result) {
+  if (arguments.save_session.empty()) return;
+  const auto spans = plan_spans(tokens, arguments.generate.adapters).spans;
+  tokens.insert(tokens.end(), result.tokens.begin(), result.tokens.end());
+  const auto saved = value_of(session.engine().save_session(
+      arguments.save_session, {.tokens = std::move(tokens), .spans = spans}));
+  log().info("{}: {} tokens in {} bytes", arguments.save_session, saved.n_tokens, saved.size_bytes);
+}
+
 }  // namespace
 
 int run(const RunArguments &given) {
@@ -114,15 +145,17 @@ int run(const RunArguments &given) {
 
   Session session(model, fit_context(arguments.model.engine, tokens.size(),
                                      arguments.generate.n_predict, model->n_ctx_train()));
+  restore_session(arguments, session);
   if (!arguments.logits_path.empty())
     write_logits(arguments, session, tokens, arguments.generate.adapters);
-  if (arguments.generate.n_predict == 0 && !arguments.logits_path.empty() && !arguments.json)
-    return 0;
+  const bool has_more = arguments.json || !arguments.save_session.empty();
+  if (arguments.generate.n_predict == 0 && !arguments.logits_path.empty() && !has_more) return 0;
 
   const TextCallback on_text = arguments.json ? TextCallback{} : print_piece;
   const GenerateResult result = session.generate(tokens, arguments.generate, on_text);
   if (result.reason == StopReason::cancelled)
     throw std::runtime_error("standard output cannot be written");
+  save_session(arguments, session, tokens, result);
   if (arguments.json) {
     print_json(arguments, result);
   } else if (!result.text.ends_with('\n')) {

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
 
 #include "base/log.h"
+#include "engine/call_queue.h"
 #include "engine/compute_options.h"
 #include "engine/engine_core.h"
 #include "engine/event_queue.h"
@@ -16,6 +18,7 @@
 #include "engine/notifier.h"
 #include "engine/packed_cache.h"
 #include "engine/request_checks.h"
+#include "engine/session_store.h"
 
 namespace patchbay {
 namespace {
@@ -62,6 +65,22 @@ EngineCore::Limits limits_of(const EngineOptions &options, const Executor &execu
                         .aging = std::chrono::milliseconds(options.aging_ms)}};
 }
 
+LoadError shutting_down() {
+  return LoadError({.problem = "the engine is shutting down", .code = ErrorCode::unavailable});
+}
+
+/// What `work` returns, or the error that it throws.
+template <class Work>
+std::variant<std::invoke_result_t<Work>, Error> or_error(const Work &work) {
+  try {
+    return work();
+  } catch (const LoadError &error) {
+    return Error{error.code(), error.what()};
+  } catch (const std::bad_alloc &) {
+    return Error{ErrorCode::out_of_memory, "not enough memory for the session's blocks"};
+  }
+}
+
 }  // namespace
 
 class Engine::Impl {
@@ -80,6 +99,8 @@ class Engine::Impl {
   Impl &operator=(const Impl &) = delete;
 
   std::variant<RequestHandle, Error> submit(Request request);
+  SavedSession save_session(const std::filesystem::path &path, SessionTokens tokens);
+  RestoredSession restore_session(const std::filesystem::path &path, const RestoreOptions &options);
 
   [[nodiscard]] EngineStats stats() const {
     const std::lock_guard lock(stats_mutex_);
@@ -92,6 +113,7 @@ class Engine::Impl {
        std::unique_ptr<Executor> executor)
       : model_(std::move(model)),
         limits_(limits_of(options, *executor)),
+        geometry_(executor->kv_geometry()),
         reads_packed_(executor->reads_packed()),
         inbox_(std::make_shared<Inbox>(options.n_queue_max)),
         core_(std::move(executor), limits_,
@@ -102,14 +124,19 @@ class Engine::Impl {
 
   [[nodiscard]] std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> pack(
       const Request &request);
+  [[nodiscard]] SessionTarget session_target() const;
+  template <class Work>
+  std::invoke_result_t<Work, Executor &> between_steps(const Work &work);
   void run();
   void step();
 
   std::shared_ptr<const Model> model_;
   EngineCore::Limits limits_;
+  KvGeometry geometry_;
   const bool reads_packed_;
   PackedCache packed_cache_;
   std::shared_ptr<Inbox> inbox_;
+  CallQueue calls_;
   Notifier notifier_;
   EngineCore core_;  // the engine thread's, once that runs
   mutable std::mutex stats_mutex_;
@@ -154,6 +181,63 @@ std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> Engine::Impl::pa
   return packed;
 }
 
+SessionTarget Engine::Impl::session_target() const {
+  const LoadedModel &model = *model_->loaded();
+  return {
+      .model = model.digest.of(*model.file), .geometry = geometry_, .n_vocab = model_->n_vocab()};
+}
+
+/// Has the engine thread do it, and waits. Throws what it throws, and LoadError when the engine is
+/// shutting down.
+template <class Work>
+std::invoke_result_t<Work, Executor &> Engine::Impl::between_steps(const Work &work) {
+  const auto call = std::make_shared<std::packaged_task<std::invoke_result_t<Work, Executor &>()>>(
+      [this, &work] { return work(core_.executor()); });
+  auto result = call->get_future();
+  if (!calls_.post([call] { (*call)(); })) throw shutting_down();
+  inbox_->wake();
+  try {
+    return result.get();
+  } catch (const std::future_error &) {
+    throw shutting_down();
+  }
+}
+
+SavedSession Engine::Impl::save_session(const std::filesystem::path &path, SessionTokens tokens) {
+  // The last token of an answer may be one that the context had no room for.
+  if (tokens.tokens.size() > limits_.n_ctx) tokens.tokens.resize(limits_.n_ctx);
+  const RequestBounds bounds{
+      .n_vocab = model_->n_vocab(), .n_ctx = limits_.n_ctx, .n_seqs_max = limits_.n_seqs_max};
+  const Request request{.prompt = tokens.tokens, .spans = tokens.spans};
+  if (auto checked = check_request(request, bounds); !checked)
+    throw LoadError({.problem = checked.error().message, .code = checked.error().code});
+  const SessionTarget target = session_target();
+  const HeldSession held =
+      between_steps([&](const Executor &executor) { return collect_session(executor, tokens); });
+  if (held.prefix.n_tokens == 0) {
+    throw LoadError({.path = path.string(),
+                     .problem = "is not written: the prefix cache holds nothing of these tokens",
+                     .code = ErrorCode::not_found});
+  }
+  return {.n_tokens = held.prefix.n_tokens,
+          .size_bytes = write_session(path, session_of(target, tokens, held))};
+}
+
+RestoredSession Engine::Impl::restore_session(const std::filesystem::path &path,
+                                              const RestoreOptions &options) {
+  if (!limits_.keep_prefixes)
+    throw LoadError({.path = path.string(), .problem = "is of no use: the prefix cache is off"});
+  const LoadedSession session = read_session(path);
+  check_session(path.string(), session.file, session_target(), options.adapters);
+  const std::vector<WornFrom> worn = worn_of(session.file);
+  const uint32_t n_tokens = between_steps([&](Executor &executor) {
+    return executor.load(options.tenant, {session.file.tokens, worn}, session.file.blocks);
+  });
+  return {.n_tokens = n_tokens,
+          .n_tokens_all = static_cast<uint32_t>(session.file.tokens.size()),
+          .size_bytes = session.bytes.bytes().size()};
+}
+
 void Engine::Impl::run() {
   while (!inbox_->closed()) {
     try {
@@ -164,12 +248,14 @@ void Engine::Impl::run() {
       core_.end_all({ErrorCode::internal, error.what()});
     }
   }
+  calls_.close();
   for (auto &job : inbox_->take(false)) core_.enqueue(std::move(job));
   core_.end_all({ErrorCode::cancelled, "the engine is shutting down"});
 }
 
 void Engine::Impl::step() {
   for (auto &job : inbox_->take(/*wait=*/idle_)) core_.enqueue(std::move(job));
+  for (const auto &call : calls_.take()) call();
   idle_ = !core_.step();
   const std::lock_guard lock(stats_mutex_);
   core_.publish(stats_);
@@ -217,6 +303,16 @@ Engine::~Engine() = default;
 
 std::variant<RequestHandle, Error> Engine::submit(Request request) {
   return impl_->submit(std::move(request));
+}
+
+std::variant<SavedSession, Error> Engine::save_session(const std::filesystem::path &path,
+                                                       const SessionTokens &tokens) {
+  return or_error([&] { return impl_->save_session(path, tokens); });
+}
+
+std::variant<RestoredSession, Error> Engine::restore_session(const std::filesystem::path &path,
+                                                             const RestoreOptions &options) {
+  return or_error([&] { return impl_->restore_session(path, options); });
 }
 
 EngineStats Engine::stats() const { return impl_->stats(); }

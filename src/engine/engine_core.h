@@ -50,6 +50,9 @@ class EngineCore {
   /// Ends every request with this error.
   void end_all(const Error &error);
 
+  /// For what is done between two steps.
+  [[nodiscard]] Executor &executor() { return *executor_; }
+
   [[nodiscard]] EngineStats stats() const;
   /// Brings stats up to date, which nobody else has changed since, at the cost of what is new.
   void publish(EngineStats &stats);

@@ -51,6 +51,7 @@ class Collector {
     if (event.error && !enough_) raise(*event.error);
     if (enough_) result_.reason = StopReason::cancelled;
     result_.n_tokens_prompt = event.usage.n_tokens_prompt;
+    result_.n_tokens_cached = event.usage.n_tokens_cached;
     result_.prompt_ms = event.usage.prompt_ms;
     result_.decode_ms = event.usage.decode_ms;
   }

@@ -92,7 +92,7 @@ void PrefixCache::adopt(int32_t seq_id, const PrefixContent &content) {
   Path path = find_path(chain.node, content);
   keep_to_room(path, n_before);
   if (path.n_tokens <= chain.tail.n_tokens()) return;
-  const Hold held = bring_back(path, n_before);
+  const BlockHold held = bring_back(path, n_before);
   counters_.n_tokens_hit += path.n_tokens - chain.tail.n_tokens();
   for (const Part part : {full, window}) {
     if (tables_[part] == nullptr) continue;

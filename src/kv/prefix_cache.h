@@ -3,13 +3,14 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
+#include "kv/block_hold.h"
 #include "kv/block_memory.h"
 #include "kv/block_tables.h"
 #include "kv/host_tier.h"
@@ -122,28 +123,10 @@ class PrefixCache {
   void place(NodeId node, Part part, int32_t block);
   [[nodiscard]] std::optional<int32_t> take_block(Part part);
   void detach(NodeId node, Part part);
+  void remove(NodeId node);
+  void give_up(const BlockTables &tables, int32_t block);
 
-  /// Blocks that cannot be evicted while it lives.
-  class Hold {
-   public:
-    Hold() = default;
-    Hold(Hold &&) = default;
-    Hold &operator=(Hold &&) = delete;
-    /// The last one first: what has long been idle goes first, and nothing follows on a leaf.
-    ~Hold() {
-      for (size_t i = blocks_.size(); i > 0; --i)
-        blocks_[i - 1].first->release(blocks_[i - 1].second);
-    }
-    void retain(BlockPool &pool, int32_t block) {
-      pool.retain(block);
-      add(pool, block);
-    }
-    /// A block that is already counted for this object.
-    void add(BlockPool &pool, int32_t block) { blocks_.emplace_back(&pool, block); }
-
-   private:
-    std::vector<std::pair<BlockPool *, int32_t>> blocks_;
-  };
+  // Of the host tier.
   static HostTier::Key key_of(NodeId node, Part part) { return node * n_parts + part; }
   [[nodiscard]] bool is_saved(NodeId node, Part part) const {
     return host_.contains(key_of(node, part));
@@ -156,15 +139,15 @@ class PrefixCache {
   void drop_saved(NodeId node, Part part);
   void keep_to_room(Path &path, uint32_t n_before) const;
   [[nodiscard]] bool has_room(const Path &path, uint32_t n_before, Part part) const;
-  [[nodiscard]] Hold bring_back(const Path &path, uint32_t n_before);
-  void restore(NodeId node, Part part, Hold &held);
-  [[nodiscard]] HostBytes copy_of(NodeId node, Part part) const;
-  [[nodiscard]] bool load_window(NodeId node, std::span<const std::byte> bytes, Hold &held);
-  [[nodiscard]] std::optional<NodeId> load_full(NodeId parent, const PrefixContent &content,
-                                                std::span<const std::byte> bytes, Hold &held);
+  [[nodiscard]] BlockHold bring_back(const Path &path, uint32_t n_before);
+  void restore(NodeId node, Part part, BlockHold &held);
   [[nodiscard]] std::string check_host_tier() const;
-  void remove(NodeId node);
-  void give_up(const BlockTables &tables, int32_t block);
+
+  // Of saving and loading.
+  [[nodiscard]] HostBytes copy_of(NodeId node, Part part) const;
+  [[nodiscard]] bool load_window(NodeId node, std::span<const std::byte> bytes, BlockHold &held);
+  [[nodiscard]] std::optional<NodeId> load_full(NodeId parent, const PrefixContent &content,
+                                                std::span<const std::byte> bytes, BlockHold &held);
 
   std::array<BlockTables *, n_parts> tables_;
   uint32_t n_swa_;

@@ -67,8 +67,8 @@ bool PrefixCache::has_room(const Path &path, uint32_t n_before, Part part) const
 
 /// Gives every node of the path the blocks that its next token sees, and holds all of these.
 /// REQUIRES: keep_to_room() has been called.
-PrefixCache::Hold PrefixCache::bring_back(const Path &path, uint32_t n_before) {
-  Hold held;
+BlockHold PrefixCache::bring_back(const Path &path, uint32_t n_before) {
+  BlockHold held;
   for (const Part part : {full, window}) {
     for (const NodeId node : needed(path, n_before, part)) {
       const int32_t block = block_of(node, part);
@@ -84,7 +84,7 @@ PrefixCache::Hold PrefixCache::bring_back(const Path &path, uint32_t n_before) {
 }
 
 /// The bytes leave the host tier before a block is evicted, which finds room there then.
-void PrefixCache::restore(NodeId node, Part part, Hold &held) {
+void PrefixCache::restore(NodeId node, Part part, BlockHold &held) {
   const HostBytes bytes = host_.take(key_of(node, part));
   const int32_t block = take_block(part).value_or(BlockTable::k_none);
   assert(block != BlockTable::k_none);

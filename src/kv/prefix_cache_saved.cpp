@@ -30,7 +30,7 @@ SavedPrefix PrefixCache::save(std::string_view tenant, const PrefixContent &cont
 
 uint32_t PrefixCache::load(const std::string &tenant, const PrefixContent &content,
                            const PrefixBlocks &blocks) {
-  Hold held;
+  BlockHold held;
   Path path;
   NodeId node = tree_.root(tenant);
   for (const auto &bytes : blocks.full) {
@@ -56,7 +56,7 @@ uint32_t PrefixCache::load(const std::string &tenant, const PrefixContent &conte
 std::optional<PrefixCache::NodeId> PrefixCache::load_full(NodeId parent,
                                                           const PrefixContent &content,
                                                           std::span<const std::byte> bytes,
-                                                          Hold &held) {
+                                                          BlockHold &held) {
   // Another block of the same beginning serves as well.
   const auto [known, n_tokens] = tree_.find_beginning(parent, content);
   if (n_tokens == content.n_tokens() && block_of(known, full) != BlockTable::k_none) {
@@ -75,7 +75,7 @@ std::optional<PrefixCache::NodeId> PrefixCache::load_full(NodeId parent,
 }
 
 /// False: no block can be had.
-bool PrefixCache::load_window(NodeId node, std::span<const std::byte> bytes, Hold &held) {
+bool PrefixCache::load_window(NodeId node, std::span<const std::byte> bytes, BlockHold &held) {
   BlockPool &pool = tables_[window]->pool();
   if (const int32_t there = block_of(node, window); there != BlockTable::k_none) {
     held.retain(pool, there);

@@ -43,7 +43,7 @@ def test_greedy_answer_is_streamed_text_that_ends_with_the_end_of_generation_tok
 
 def test_json_is_one_object_with_these_fields(model, adapter):
     answer = run_json(model, "-p", "a", "-n", 3, "-s", 5, "--lora", f"jump={adapter}:0.5")
-    assert list(answer) == ["text", "tokens", "stop_reason", "n_tokens_prompt", "n_tokens_out", "seed", "lora", "timings"]
+    assert list(answer) == ["text", "tokens", "stop_reason", "n_tokens_prompt", "n_tokens_cached", "n_tokens_out", "seed", "lora", "timings"]
     assert (answer["n_tokens_prompt"], answer["n_tokens_out"], answer["seed"]) == (1, 3, 5)
     assert answer["lora"] == [{"name": "jump", "path": str(adapter), "scale": 0.5, "active_from": 0}]
     assert all(value >= 0 for value in answer["timings"].values())
@@ -163,6 +163,55 @@ def test_cache_keeps_within_its_memory(model):
     assert "100 bytes, and one block of 32 tokens takes" in told
     assert run_json(model, "-p", "a", "-n", 4, "--kv-memory", "1M", "--ignore-eos")["n_tokens_out"] == 4
     assert "excludes" in refusal(run(model, "-p", "a", "--kv-memory", "1M", "-c", 8), USAGE)
+
+
+def test_host_tier_changes_no_answer(model):
+    assert run_text(model, "-p", "a", "--cache-memory", "1M") == SPELLED
+
+
+# Sessions
+
+
+def test_restored_session_is_gone_on_from(model, tmp_path):
+    session = tmp_path / "a b,c.session"
+    saved = run_json(model, "-p", "abc", "-n", 4, "--save-session", session)
+    assert saved["n_tokens_cached"] == 0
+    again = run_json(model, "-p", "abc", "-n", 4, "--restore-session", session)
+    assert (again["text"], again["n_tokens_cached"]) == (saved["text"], 2)
+    longer = run_json(model, "-p", "abcdef", "--restore-session", session, "--save-session", session)
+    assert longer["n_tokens_cached"] == 5 and longer["text"] == run_json(model, "-p", "abcdef")["text"]
+    assert run_json(model, "-p", "abcdefgh", "--restore-session", session)["n_tokens_cached"] == 7
+    assert run_json(model, "-p", "b", "--restore-session", session)["n_tokens_cached"] == 0
+    assert [path.name for path in tmp_path.iterdir()] == [session.name]
+
+
+def test_session_is_refused_where_it_does_not_belong(model, adapter, tmp_path):
+    session = tmp_path / "a.session"
+    run_text(model, "-p", "abc", "--lora", adapter, "--save-session", session)
+
+    def told(*options, prompt="abc"):
+        return refusal(run(model, "-p", prompt, "--restore-session", session, *options), FAILURE)
+
+    assert "a.session: cache type differs: want f32, found f16" in told("--cache-type", "f32")
+    other = write_adapter(tmp_path / adapter.name, say="k")
+    assert "adapter 'jump' has other content than when the session was saved" in told("--lora", other)
+    other_model = write_model(tmp_path / "other.gguf", n_ctx=N_CTX + 1)
+    done = run(other_model, "-p", "abc", "--restore-session", session)
+    assert "a.session: digest of the model differs: want" in refusal(done, FAILURE)
+    whole = session.read_bytes()
+    for damaged, problem in [(b"", "is empty"), (b"GGUF", "is not a saved session"), (whole[:-1], "truncated or damaged"),
+                             (whole[:-30] + b"?" + whole[-29:], "checksum differs")]:
+        session.write_bytes(damaged)
+        assert problem in told()
+    session.unlink()
+    assert "No such file" in told()
+
+
+def test_session_that_cannot_be_written_is_a_failure(model, tmp_path):
+    for path in [tmp_path, tmp_path / "missing" / "a.session", "/dev/null"]:
+        done = run(model, "-p", "abc", "--save-session", path)
+        assert done.returncode == FAILURE and str(path) in done.stderr.decode()
+    assert not list(tmp_path.iterdir())
 
 
 # Adapters
@@ -327,14 +376,15 @@ NO_NUMBERS = ["", "x", "1x", " 1", "0x1", "nan", "inf", "+-1", "-", "18446744073
     ("run", "--n-predict", ["-2", "1.5"]), ("run", "--top-k", ["-1", "1.5"]), ("run", "--top-p", ["-0.1", "1.1"]),
     ("run", "--min-p", ["-0.1", "1.1"]), ("run", "--temp", ["-1"]), ("run", "--repeat-penalty", ["0", "-1"]),
     ("run", "--presence-penalty", ["1e9"]), ("run", "--frequency-penalty", ["-1e9"]), ("run", "--repeat-last-n", ["-2"]),
-    ("run", "--seed", ["-1"]), ("run", "--kv-memory", ["0", "-1", "1.5M", "1T", "M"]), ("bench", "--n-prompt", ["0"]), ("bench", "--n-gen", ["0"]), ("bench", "--repeat", ["0"]),
+    ("run", "--seed", ["-1"]), ("run", "--kv-memory", ["0", "-1", "1.5M", "1T", "M"]), ("run", "--cache-memory", ["0", "-1", "1.5M", "1T", "M"]),
+    ("bench", "--cache-memory", ["0", "x"]), ("bench", "--n-prompt", ["0"]), ("bench", "--n-gen", ["0"]), ("bench", "--repeat", ["0"]),
     ("bench", "--streams", ["0", "513"]), ("bench", "--n-adapters", ["-1"]), ("bench", "--rank", ["0", "1025"]),
 ])
 def test_wrong_number_is_a_usage_error_that_names_the_option(command, option, beyond):
     prompt = ["-p", "a"] if command == "run" else []
     for value in NO_NUMBERS + beyond:
         told = refusal(patchbay(command, *prompt, option, value), USAGE)
-        shown = value.rstrip("KMG") if option == "--kv-memory" else value
+        shown = value.rstrip("KMG") if option.endswith("-memory") else value
         assert option in told and f"'{shown}' is not a number from" in told
 
 

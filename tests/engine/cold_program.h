@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/core_support.h"
@@ -65,6 +66,7 @@ struct Seen {
   uint64_t n_reloaded = 0;
   uint64_t n_invoked_by_answers = 0;  ///< answers with an invocation among their tokens
   uint64_t n_restored = 0;            ///< blocks, from the host tier
+  uint64_t n_sessions = 0;            ///< restored, with any tokens
 };
 
 /// Tokens of a prompt and its answer.
@@ -86,6 +88,9 @@ class Program {
     }
   }
 
+  /// From now on sessions are saved and restored between steps.
+  void draw_sessions() { with_sessions_ = true; }
+
   /// Requests come while others are computed, and some are cancelled.
   void run(uint32_t n_requests) {
     // With a long queue, what a request goes on with would always be evicted by then.
@@ -97,6 +102,8 @@ class Program {
         --n_left;
       } else if (what == 3 && draw_.below(3) == 0) {
         cancel();
+      } else if (what == 4 && with_sessions_ && draw_.below(4) == 0) {
+        save_or_restore();
       } else {
         step();
       }
@@ -139,6 +146,25 @@ class Program {
     auto victim = running_.begin();
     std::advance(victim, draw_.below(static_cast<int32_t>(running_.size())));
     victim->events->cancel();
+  }
+
+  [[nodiscard]] size_t index(size_t end) {
+    return static_cast<size_t>(draw_.below(static_cast<int32_t>(end)));
+  }
+
+  /// What is computed of a request, or was once.
+  void save_or_restore() {
+    if (!sessions_.empty() && draw_.below(2) == 0) {
+      const auto &[tenant, bytes] = sessions_[index(sessions_.size())];
+      if (restore_session(*core_, bytes, tenant) > 0) ++seen.n_sessions;
+    } else if (!running_.empty()) {
+      const Running &running =
+          *std::next(running_.begin(), static_cast<ptrdiff_t>(index(running_.size())));
+      const Request &request = running.job->request;
+      auto bytes = save_session(
+          *core_, {computed(running, running.choices.front()), request.spans, request.tenant});
+      if (!bytes.empty()) sessions_.emplace_back(request.tenant, std::move(bytes));
+    }
   }
 
   void step() {
@@ -245,6 +271,8 @@ class Program {
   uint64_t n_submitted_ = 0;
   uint64_t n_versions_ = 0;
   uint32_t last_n_cached_ = 0;
+  bool with_sessions_ = false;
+  std::vector<std::pair<std::string, std::vector<std::byte>>> sessions_;  // with their tenants
 };
 
 }  // namespace patchbay

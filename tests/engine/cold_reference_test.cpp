@@ -56,6 +56,7 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
                    .n_threads = n_threads,
                    .cache_memory_bytes = cache_memory_bytes},
                   seed_of(tiny.name));
+  if (cache_memory_bytes > 0) program.draw_sessions();
   program.run(400);
   const Seen &seen = program.seen;
   EXPECT_GT(seen.n_steps, 1000U);
@@ -64,6 +65,7 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   EXPECT_GT(seen.n_preemptions, 5U);
   EXPECT_GT(seen.n_reloaded, 3U);
   EXPECT_EQ(seen.n_restored > 10, cache_memory_bytes > 0);
+  EXPECT_EQ(seen.n_sessions > 5, cache_memory_bytes > 0);
   EXPECT_GT(seen.n_invoked_by_answers, 10U);
   EXPECT_GT(40 * seen.n_tokens_cached, seen.n_tokens_possible);
   std::printf(
@@ -96,7 +98,7 @@ std::vector<Case> plain_cases() {
   return cases;
 }
 
-/// A cache that is too small, beside memory for about as many blocks.
+/// A cache that is too small, beside memory for about as many blocks, and sessions that come back.
 std::vector<Case> host_tier_cases() {
   constexpr size_t k_about_20_blocks = 20 << 10U;
   std::vector<Case> cases;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine_core.h"
+#include "engine/session_store.h"
 #include "engine/step_support.h"
 
 namespace patchbay {
@@ -38,6 +39,25 @@ inline std::unique_ptr<EngineCore> make_core(std::shared_ptr<const LoadedModel> 
   return std::make_unique<EngineCore>(
       std::move(executor), limits,
       EngineCore::Outside{.notify = [](const auto &) {}, .left_queue = [](const auto &) {}});
+}
+
+/// The file that the engine would save of these tokens; empty when there is nothing of them.
+inline std::vector<std::byte> save_session(EngineCore &core, const SessionTokens &tokens) {
+  std::vector<std::byte> bytes;
+  const HeldSession held = collect_session(core.executor(), tokens);
+  if (held.prefix.n_tokens == 0) return bytes;
+  const SessionTarget target{.model = {}, .geometry = core.executor().kv_geometry()};
+  encode_session(session_of(target, tokens, held), [&](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
+  return bytes;
+}
+
+/// Returns how many tokens of it are there now.
+inline uint32_t restore_session(EngineCore &core, std::span<const std::byte> bytes,
+                                const std::string &tenant) {
+  const SessionFile file = decode_session("session", bytes);
+  return core.executor().load(tenant, {file.tokens, worn_of(file)}, file.blocks);
 }
 
 /// One answer of a request, put together from its events.

@@ -30,7 +30,7 @@ class FilledCache {
       : hparams_(hparams_of(options.n_swa)),
         tables_(options.sizes, options.n_swa),
         cache_(hparams_, options.sizes, options.type, options.layout) {
-    if (options.host_bytes > 0) tables_.prefixes().use_host_tier(cache_, options.host_bytes);
+    tables_.prefixes().use_host_tier(cache_, options.host_bytes);
   }
 
   [[nodiscard]] KvTables &tables() { return tables_; }
