@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "tokenizer/jinja_error.h"
 #include "tokenizer/jinja_methods.h"
 #include "tokenizer/jinja_objects.h"
@@ -29,9 +32,16 @@ Value hidden(const Value &object, const std::string &name) {
                           true);
 }
 
-/// Every object of Python has some of these.
+/// What every object of Python has.
 bool is_internal(std::string_view name) {
-  return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
+  constexpr std::array<std::string_view, 24> k_names{
+      "__class__",   "__delattr__", "__dir__",       "__doc__",
+      "__eq__",      "__format__",  "__ge__",        "__getattribute__",
+      "__gt__",      "__hash__",    "__init__",      "__init_subclass__",
+      "__le__",      "__lt__",      "__module__",    "__ne__",
+      "__new__",     "__reduce__",  "__reduce_ex__", "__repr__",
+      "__setattr__", "__sizeof__",  "__str__",       "__subclasshook__"};
+  return std::find(k_names.begin(), k_names.end(), name) != k_names.end();
 }
 
 Value member_of(const Value &object, const Member &member) {

@@ -14,6 +14,9 @@ inline constexpr int k_max_nesting = 100;
 /// Levels of an expression, such as the terms of a long sum.
 inline constexpr int k_max_expression_depth = 400;
 
+/// Names of a scope times the conditions in it: what it costs to find out what its names mean.
+inline constexpr size_t k_max_names_copied = 500'000;
+
 /// Nested evaluations, macro calls included. A level takes below 1 KiB of stack in a release build.
 inline constexpr int k_max_eval_depth = 1500;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tokenizer/jinja_filters.h"
+#include "tokenizer/jinja_limits.h"
 #include "tokenizer/jinja_symbols.h"
 #include "tokenizer/jinja_syntax_error.h"
 #include "tokenizer/jinja_tests.h"
@@ -57,6 +58,10 @@ class NameCollector {
 
   template <class Body>
   Symbols branch(const Body &body) {
+    n_copied_ += symbols_->n_names();
+    if (n_copied_ > k_max_names_copied) {
+      throw SyntaxError(1, "there are too many names and conditions");
+    }
     Symbols copy = *symbols_;
     Symbols *const whole = std::exchange(symbols_, &copy);
     body();
@@ -104,6 +109,7 @@ class NameCollector {
   void collect_node(const Continue & /*node*/) {}
 
   Symbols *symbols_;
+  size_t n_copied_ = 0;
 };
 
 ExprPtr clone_target(const Expr &target) {

@@ -20,6 +20,7 @@ class Symbols {
 
   [[nodiscard]] FunctionInfo &function() const { return *function_; }
   [[nodiscard]] int level() const { return level_; }
+  [[nodiscard]] size_t n_names() const { return refs_.size(); }
 
   /// The name is read.
   void load(const std::string &name);

@@ -1,6 +1,7 @@
 """What Python's jinja2 makes of a chat template, set up as transformers.utils.chat_template_utils does it."""
 
 import copy
+import functools
 import json
 from datetime import datetime, timezone
 
@@ -63,10 +64,15 @@ def make_environment(now):
     return environment
 
 
+@functools.lru_cache(maxsize=100)
+def compiled(template, now):
+    """`now` counts microseconds."""
+    return make_environment(datetime.fromtimestamp(now / 1e6, timezone.utc).replace(tzinfo=None)).from_string(template)
+
+
 def render(request):
-    """The text for a request of render_template, or an exception. `now` counts microseconds."""
-    now = datetime.fromtimestamp(request.get("now", 0) / 1e6, timezone.utc).replace(tzinfo=None)
-    template = make_environment(now).from_string(request["template"])
+    """The text for a request of render_template, or an exception."""
+    template = compiled(request["template"], request.get("now", 0))
     known = {"messages": request.get("messages"), "tools": request.get("tools"), "documents": None,
              "add_generation_prompt": False}
     # The filter `indent` extends a list that it is given.
