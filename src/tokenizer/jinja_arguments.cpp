@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tokenizer/jinja_error.h"
+#include "tokenizer/jinja_limits.h"
 
 namespace patchbay::jinja {
 
@@ -50,6 +51,11 @@ bool Bound::truth(size_t i, bool otherwise) const {
 
 Int Bound::integer(size_t i, Int otherwise) const {
   return values_[i] ? require_integer(*values_[i]) : otherwise;
+}
+
+Int Bound::width(size_t i, Int otherwise) const {
+  constexpr Int k_too_large = k_max_value_size + 1;
+  return std::clamp(integer(i, otherwise), -k_too_large, k_too_large);
 }
 
 std::optional<Int> Bound::optional_integer(size_t i) const {

@@ -43,6 +43,8 @@ class Bound {
   // For parameters of one kind only. Throw RenderError for another; the default when not given.
   [[nodiscard]] bool truth(size_t i, bool otherwise) const;
   [[nodiscard]] Int integer(size_t i, Int otherwise) const;
+  /// The same, no further from 0 than what is too large in any case, so that one can count with it.
+  [[nodiscard]] Int width(size_t i, Int otherwise) const;
   /// None counts as not given.
   [[nodiscard]] std::optional<Int> optional_integer(size_t i) const;
   [[nodiscard]] const std::string &text(size_t i) const;

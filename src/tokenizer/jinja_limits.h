@@ -6,16 +6,16 @@
 namespace patchbay::jinja {
 
 /// Bytes of a template's source.
-inline constexpr size_t k_max_source = size_t{4} << 20;
+inline constexpr size_t k_max_source = size_t{1} << 20;
+
+/// Variables of the template itself, or of one of its macros.
+inline constexpr int k_max_variables = 1000;
 
 /// Tags and brackets inside one another.
 inline constexpr int k_max_nesting = 100;
 
 /// Levels of an expression, such as the terms of a long sum.
 inline constexpr int k_max_expression_depth = 400;
-
-/// Names of a scope times the conditions in it: what it costs to find out what its names mean.
-inline constexpr size_t k_max_names_copied = 500'000;
 
 /// Nested evaluations, macro calls included. A level takes below 1 KiB of stack in a release build.
 inline constexpr int k_max_eval_depth = 1500;

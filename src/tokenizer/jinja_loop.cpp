@@ -26,11 +26,9 @@ const std::optional<Value> &Loop::peek() {
   return after_;
 }
 
-std::string Loop::repr(int /*depth*/) const {
-  // jinja2 finds out the length here too, which fetches all items; whoever prints `loop` has none
-  // of that use for it.
-  if (!length_) type_error("a loop over an iterator has no text");
-  return "<LoopContext " + print_int(index()) + "/" + print_int(static_cast<Int>(*length_)) + ">";
+std::string Loop::repr(int /*depth*/) {
+  const auto n = static_cast<Int>(*length());
+  return "<LoopContext " + print_int(index()) + "/" + print_int(n) + ">";
 }
 
 std::optional<size_t> Loop::length() {

@@ -26,7 +26,7 @@ class Loop : public Object, public Holder {
   std::optional<Value> advance();
 
   [[nodiscard]] std::string_view type_name() const override { return "LoopContext"; }
-  [[nodiscard]] std::string repr(int depth) const override;
+  [[nodiscard]] std::string repr(int depth) override;
   [[nodiscard]] std::optional<size_t> length() override;
   [[nodiscard]] bool is_callable() const override { return true; }
   [[nodiscard]] Value call(Runtime &runtime, const Arguments &arguments) override;

@@ -18,7 +18,7 @@ bool has_parameter(const MacroBody &macro, std::string_view name) {
 
 }  // namespace
 
-std::string MacroObject::repr(int /*depth*/) const {
+std::string MacroObject::repr(int /*depth*/) {
   return "<Macro " + (name_.empty() ? "anonymous" : repr_text(name_)) + ">";
 }
 

@@ -19,7 +19,7 @@ class MacroObject : public Object {
         closure_(std::move(closure)) {}
 
   [[nodiscard]] std::string_view type_name() const override { return "Macro"; }
-  [[nodiscard]] std::string repr(int depth) const override;
+  [[nodiscard]] std::string repr(int depth) override;
   [[nodiscard]] bool is_callable() const override { return true; }
   [[nodiscard]] Value call(Runtime &runtime, const Arguments &arguments) override;
   [[nodiscard]] std::optional<Value> attribute(std::string_view name) override;

@@ -56,7 +56,7 @@ Value get(Runtime & /*runtime*/, const Value &self, const Arguments &arguments) 
 
 template <DictView::Part part>
 Value view(Runtime & /*runtime*/, const Value &self, const Arguments &arguments) {
-  const Bound none(arguments, {"view", {}});
+  const Bound none(arguments, {"method", {}});
   return Value::object(std::make_shared<DictView>(self, part));
 }
 
@@ -150,27 +150,19 @@ const Member *find_member(const Value &self, std::string_view name) {
     case Kind::string:
       return find_text_member(name);
     case Kind::list:
-      return find_list_member(name);
+      return find_in(k_list_members, name);
     case Kind::tuple:
-      return find_tuple_member(name);
+      return find_in(k_tuple_members, name);
     case Kind::dict:
-      return find_dict_member(name);
+      return find_in(k_dict_members, name);
     case Kind::boolean:
     case Kind::integer:
-      return find_number_member(name, false);
+      return find_in(k_integer_members, name);
     case Kind::real:
-      return find_number_member(name, true);
+      return find_in(k_real_members, name);
     default:
       return nullptr;
   }
-}
-
-const Member *find_list_member(std::string_view name) { return find_in(k_list_members, name); }
-const Member *find_tuple_member(std::string_view name) { return find_in(k_tuple_members, name); }
-const Member *find_dict_member(std::string_view name) { return find_in(k_dict_members, name); }
-
-const Member *find_number_member(std::string_view name, bool is_real) {
-  return is_real ? find_in(k_real_members, name) : find_in(k_integer_members, name);
 }
 
 }  // namespace patchbay::jinja

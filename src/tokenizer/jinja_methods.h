@@ -20,11 +20,7 @@ struct Member {
 /// Null when values of the kind of `self` have nothing of that name in Python either.
 [[nodiscard]] const Member *find_member(const Value &self, std::string_view name);
 
-// Where the members of each kind are written.
+/// The same for text.
 [[nodiscard]] const Member *find_text_member(std::string_view name);
-[[nodiscard]] const Member *find_list_member(std::string_view name);
-[[nodiscard]] const Member *find_tuple_member(std::string_view name);
-[[nodiscard]] const Member *find_dict_member(std::string_view name);
-[[nodiscard]] const Member *find_number_member(std::string_view name, bool is_real);
 
 }  // namespace patchbay::jinja

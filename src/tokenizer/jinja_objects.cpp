@@ -71,7 +71,7 @@ Range::Range(Int start, Int stop, Int step) : start_(start), stop_(stop), step_(
   count_ = static_cast<size_t>(count);
 }
 
-std::string Range::repr(int /*depth*/) const {
+std::string Range::repr(int /*depth*/) {
   const std::string ends = print_int(start_) + ", " + print_int(stop_);
   return step_ == 1 ? "range(" + ends + ")" : "range(" + ends + ", " + print_int(step_) + ")";
 }
@@ -121,7 +121,7 @@ std::string_view DictView::type_name() const {
   return part_ == Part::keys ? "dict_keys" : part_ == Part::values ? "dict_values" : "dict_items";
 }
 
-std::string DictView::repr(int depth) const {
+std::string DictView::repr(int depth) {
   std::vector<Value> items;
   for (size_t i = 0; i < entries().size(); ++i) items.push_back(at(i));
   return repr_items(std::string(type_name()) + "([", items, "])", depth);
@@ -156,7 +156,7 @@ Value DictView::at(size_t i) const {
   return part_ == Part::keys ? key : part_ == Part::values ? value : Value::tuple({key, value});
 }
 
-std::string Namespace::repr(int depth) const {
+std::string Namespace::repr(int depth) {
   std::vector<Dict::Entry> entries;
   for (const auto &[name, value] : attributes_) entries.emplace_back(Value::string(name), value);
   return "<Namespace " + jinja::repr(Value::dict(std::move(entries)), depth + 1) + ">";

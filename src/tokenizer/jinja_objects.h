@@ -40,7 +40,7 @@ class Range : public Object {
   Range(Int start, Int stop, Int step);
 
   [[nodiscard]] std::string_view type_name() const override { return "range"; }
-  [[nodiscard]] std::string repr(int depth) const override;
+  [[nodiscard]] std::string repr(int depth) override;
   [[nodiscard]] std::optional<size_t> length() override { return count_; }
   [[nodiscard]] Iterator iterate() override;
   [[nodiscard]] std::optional<Value> attribute(std::string_view name) override;
@@ -65,7 +65,7 @@ class DictView : public Object {
   DictView(Value dict, Part part) : dict_(std::move(dict)), part_(part) {}
 
   [[nodiscard]] std::string_view type_name() const override;
-  [[nodiscard]] std::string repr(int depth) const override;
+  [[nodiscard]] std::string repr(int depth) override;
   [[nodiscard]] std::optional<size_t> length() override { return entries().size(); }
   [[nodiscard]] Iterator iterate() override;
   [[nodiscard]] bool equals(const Object &other) const override;
@@ -85,7 +85,7 @@ class DictView : public Object {
 class Namespace : public Object, public Holder {
  public:
   [[nodiscard]] std::string_view type_name() const override { return "Namespace"; }
-  [[nodiscard]] std::string repr(int depth) const override;
+  [[nodiscard]] std::string repr(int depth) override;
   [[nodiscard]] std::optional<Value> attribute(std::string_view name) override;
   /// Throws RenderError for names that begin with an underscore.
   void set(const std::string &name, Value value);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tokenizer/jinja_error.h"
@@ -112,7 +113,8 @@ class Formatter {
       if (value.kind() != Kind::integer && value.kind() != Kind::boolean) {
         type_error("* wants int");
       }
-      return *value.as_integer();
+      constexpr Int k_too_large = k_max_value_size + 1;
+      return std::clamp(*value.as_integer(), -k_too_large, k_too_large);
     }
     Int number = 0;
     while (!rest_.empty() && rest_.front() >= '0' && rest_.front() <= '9') {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tokenizer/jinja_filters.h"
-#include "tokenizer/jinja_limits.h"
+#include "tokenizer/jinja_name_collector.h"
 #include "tokenizer/jinja_symbols.h"
 #include "tokenizer/jinja_syntax_error.h"
 #include "tokenizer/jinja_tests.h"
@@ -15,102 +15,6 @@
 namespace patchbay::jinja {
 
 namespace {
-
-/// Finds the names of one scope, without going into the scopes inside of it.
-class NameCollector {
- public:
-  explicit NameCollector(Symbols &symbols) : symbols_(&symbols) {}
-
-  void read(const Expr &expr) {
-    if (const auto *name = std::get_if<Name>(&expr.node)) symbols_->load(name->name);
-    if (const auto *ref = std::get_if<NamespaceRef>(&expr.node)) symbols_->load(ref->name);
-    for_each_part(expr, [&](const Expr &part) { read(part); });
-  }
-
-  void read(const ExprPtr &expr) {
-    if (expr) read(*expr);
-  }
-
-  void assign(const Expr &target, bool as_parameter) {
-    if (const auto *name = std::get_if<Name>(&target.node)) {
-      if (as_parameter) {
-        symbols_->declare_parameter(name->name);
-      } else {
-        symbols_->store(name->name);
-      }
-    }
-    if (const auto *ref = std::get_if<NamespaceRef>(&target.node)) symbols_->load(ref->name);
-    for_each_part(target, [&](const Expr &part) { assign(part, as_parameter); });
-  }
-
-  void collect(const Block &block) {
-    for (const Stmt &stmt : block) {
-      std::visit([&](const auto &node) { collect_node(node); }, stmt.node);
-    }
-  }
-
- private:
-  void collect_node(const Output &node) {
-    for (const auto &part : node.parts) {
-      if (const auto *expr = std::get_if<ExprPtr>(&part)) read(*expr);
-    }
-  }
-
-  template <class Body>
-  Symbols branch(const Body &body) {
-    n_copied_ += symbols_->n_names();
-    if (n_copied_ > k_max_names_copied) {
-      throw SyntaxError(1, "there are too many names and conditions");
-    }
-    Symbols copy = *symbols_;
-    Symbols *const whole = std::exchange(symbols_, &copy);
-    body();
-    symbols_ = whole;
-    return copy;
-  }
-
-  /// An `elif` is a condition of its own that is met where the first one fails.
-  void collect_branch(const ExprPtr &test, const Block &body) {
-    read(test);
-    symbols_->merge_branches({branch([&] { collect(body); })});
-  }
-
-  void collect_node(const If &node) {
-    read(node.branches.front().first);
-    std::vector<Symbols> branches;
-    branches.push_back(branch([&] { collect(node.branches.front().second); }));
-    branches.push_back(branch([&] {
-      for (size_t i = 1; i < node.branches.size(); ++i) {
-        collect_branch(node.branches[i].first, node.branches[i].second);
-      }
-    }));
-    branches.push_back(branch([&] { collect(node.otherwise); }));
-    symbols_->merge_branches(branches);
-  }
-
-  void collect_node(const For &node) { read(node.iterable); }
-
-  void collect_node(const Set &node) {
-    read(node.value);
-    assign(*node.target, false);
-  }
-
-  void collect_node(const SetBlock &node) { assign(*node.target, false); }
-  void collect_node(const Macro &node) { symbols_->store(node.name); }
-  void collect_node(const CallBlock &node) { read(node.call); }
-  void collect_node(const FilterBlock &node) { read(node.filter); }
-
-  void collect_node(const With &node) {
-    for (const auto &[target, value] : node.variables) read(value);
-  }
-
-  void collect_node(const Generation & /*node*/) {}
-  void collect_node(const Break & /*node*/) {}
-  void collect_node(const Continue & /*node*/) {}
-
-  Symbols *symbols_;
-  size_t n_copied_ = 0;
-};
 
 ExprPtr clone_target(const Expr &target) {
   auto copy = std::make_unique<Expr>(Expr{.line = target.line, .depth = target.depth, .node = {}});

@@ -239,6 +239,8 @@ void Evaluator::assign(const Expr &target, Value value) {
   if (const auto *name = std::get_if<Name>(&target.node)) {
     slot(name->ref) = std::move(value);
   } else if (const auto *ref = std::get_if<NamespaceRef>(&target.node)) {
+    // Looked at again: an earlier part of the same tuple may have replaced it.
+    check_namespaces(target);
     slot(ref->ref)->as<Namespace>()->set(ref->attribute, std::move(value));
   } else {
     assign_all(std::get<TupleExpr>(target.node).items, value);

@@ -20,7 +20,6 @@ class Symbols {
 
   [[nodiscard]] FunctionInfo &function() const { return *function_; }
   [[nodiscard]] int level() const { return level_; }
-  [[nodiscard]] size_t n_names() const { return refs_.size(); }
 
   /// The name is read.
   void load(const std::string &name);
@@ -29,7 +28,9 @@ class Symbols {
   /// The name is assigned to before anything else happens. Gives its slot.
   int declare_parameter(const std::string &name);
 
-  /// What the branches of a condition, each begun as a copy of this, found out.
+  /// The same scope in one branch of a condition, to be merged when the condition ends. This must
+  /// outlive it.
+  [[nodiscard]] Symbols branch() const;
   void merge_branches(const std::vector<Symbols> &branches);
 
   [[nodiscard]] std::optional<VarRef> find(const std::string &name) const;
@@ -44,9 +45,12 @@ class Symbols {
   };
 
   int define(const std::string &name, Load load);
+  [[nodiscard]] std::optional<int> find_slot(const std::string &name) const;
+  [[nodiscard]] bool is_stored(const std::string &name) const;
   [[nodiscard]] std::optional<VarRef> find_outside(const std::string &name) const;
 
   const Symbols *parent_;
+  const Symbols *whole_ = nullptr;  // set in a branch: what it adds to
   FunctionInfo *function_;
   int level_;
   // Shared by the branches of a condition, so that a name has one slot in all of them.

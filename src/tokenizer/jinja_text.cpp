@@ -258,10 +258,11 @@ std::string replace_text(std::string_view text, std::string_view old_text,
 std::string repeat_text(std::string_view text, Int count) {
   if (count <= 0 || text.empty()) return {};
   check_value_size(static_cast<size_t>(std::min<Int>(count, k_max_value_size + 1)), text.size());
-  std::string out;
-  out.reserve(text.size() * static_cast<size_t>(count));
-  for (Int i = 0; i < count; ++i) out += text;
-  return out;
+  const size_t size = text.size() * static_cast<size_t>(count);
+  std::string out(text);
+  out.reserve(size);
+  while (out.size() * 2 <= size) out += out;
+  return out.append(out, 0, size - out.size());
 }
 
 std::string escape_html(std::string_view text) {

@@ -148,9 +148,10 @@ Value indent(Runtime &runtime, const Value &self, const Arguments &arguments) {
 Value truncate_text(Runtime &runtime, const Value &self, const Arguments &arguments) {
   const Bound bound(arguments, {"truncate", {"length", "killwords", "end", "leeway"}});
   runtime.read(self);
-  const Int length = bound.integer(0, 255);
+  const Int length = bound.width(0, 255);
   const std::string end = bound.find(2) == nullptr ? "..." : bound.text(2);
-  const Int leeway = bound.optional_integer(3).value_or(5);
+  const Value *leeway_given = bound.find(3);
+  const Int leeway = leeway_given == nullptr || leeway_given->is_none() ? 5 : bound.width(3, 5);
   const auto n_end = static_cast<Int>(n_chars(end));
   if (length < n_end || leeway < 0) {
     throw RenderError(Fault::other, "truncate() needs room for its end and no negative leeway");

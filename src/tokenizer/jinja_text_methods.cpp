@@ -43,13 +43,13 @@ const std::string &text_of(Runtime &runtime, const Value &self) {
 
 template <std::string (*change)(std::string_view)>
 Value change_case(Runtime &runtime, const Value &self, const Arguments &arguments) {
-  const Bound none(arguments, {"change_case", {}});
+  const Bound none(arguments, {"method", {}});
   return like(self, change(text_of(runtime, self)));
 }
 
 template <bool (*holds)(std::string_view)>
 Value ask(Runtime &runtime, const Value &self, const Arguments &arguments) {
-  const Bound none(arguments, {"ask", {}});
+  const Bound none(arguments, {"method", {}});
   return Value::boolean(holds(text_of(runtime, self)));
 }
 
@@ -215,13 +215,13 @@ Value join(Runtime &runtime, const Value &self, const Arguments &arguments) {
 /// '<' for ljust, '>' for rjust, '^' for center.
 template <char align>
 Value justify(Runtime &runtime, const Value &self, const Arguments &arguments) {
-  const Bound bound(arguments, {"justify", {"width", "fillchar"}, 1, true});
+  const Bound bound(arguments, {"method", {"width", "fillchar"}, 1, true});
   const std::string &text = text_of(runtime, self);
-  const std::string fill = bound.find(1) == nullptr ? " " : inserted(self, bound.at(1), "justify");
+  const std::string fill = bound.find(1) == nullptr ? " " : inserted(self, bound.at(1), "method");
   if (n_chars(fill) != 1) {
     type_error("The fill character must be exactly one character long");
   }
-  const Int width = bound.integer(0, 0);
+  const Int width = bound.width(0, 0);
   const Int n_missing = width - static_cast<Int>(n_chars(text));
   // str.center puts the odd one to the left when the width is odd.
   const bool is_odd = align == '^' && n_missing > 0 && (n_missing & width & 1) != 0;
@@ -234,14 +234,14 @@ Value zero_fill(Runtime &runtime, const Value &self, const Arguments &arguments)
   const std::string &text = text_of(runtime, self);
   const bool has_sign = text.starts_with('-') || text.starts_with('+');
   const size_t n_sign = has_sign ? 1 : 0;
-  return like(
-      self, text.substr(0, n_sign) +
-                pad(text.substr(n_sign), bound.integer(0, 0) - static_cast<Int>(n_sign), '>', "0"));
+  return like(self,
+              text.substr(0, n_sign) +
+                  pad(text.substr(n_sign), bound.width(0, 0) - static_cast<Int>(n_sign), '>', "0"));
 }
 
 Value expand_tabs(Runtime &runtime, const Value &self, const Arguments &arguments) {
   const Bound bound(arguments, {"expandtabs", {"tabsize"}});
-  const Int n_tab = bound.integer(0, 8);
+  const Int n_tab = bound.width(0, 8);
   const std::string &text = text_of(runtime, self);
   std::string out;
   Int column = 0;

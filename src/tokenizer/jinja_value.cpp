@@ -177,11 +177,6 @@ Object *Value::as_object() const {
   return held == nullptr ? nullptr : held->get();
 }
 
-std::shared_ptr<Object> Value::share_object() const {
-  const auto *held = std::get_if<std::shared_ptr<Object>>(&held_);
-  return held == nullptr ? nullptr : *held;
-}
-
 std::optional<Int> Value::as_integer() const {
   if (const auto *integer = std::get_if<Int>(&held_)) return *integer;
   if (const bool *boolean = as_boolean()) return *boolean ? 1 : 0;
@@ -281,7 +276,7 @@ std::string_view Value::type_name() const {
   return {};
 }
 
-std::string Object::repr(int /*depth*/) const {
+std::string Object::repr(int /*depth*/) {
   type_error(fmt::format("a {} object has no text that is the same each time", type_name()));
 }
 

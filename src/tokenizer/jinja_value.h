@@ -98,7 +98,6 @@ class Value {
   [[nodiscard]] const std::vector<Value> *as_items() const;
   [[nodiscard]] const Dict *as_dict() const;
   [[nodiscard]] Object *as_object() const;
-  [[nodiscard]] std::shared_ptr<Object> share_object() const;
 
   /// True and False are integers too, as in Python.
   [[nodiscard]] std::optional<Int> as_integer() const;
@@ -168,7 +167,7 @@ class Object : public std::enable_shared_from_this<Object> {
 
   [[nodiscard]] virtual std::string_view type_name() const = 0;
   /// Throws RenderError unless Python prints the same each time.
-  [[nodiscard]] virtual std::string repr(int depth) const;
+  [[nodiscard]] virtual std::string repr(int depth);
   [[nodiscard]] virtual std::optional<size_t> length() { return std::nullopt; }
   [[nodiscard]] virtual bool truth();
   /// Null when it cannot be iterated.

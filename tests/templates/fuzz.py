@@ -1,6 +1,7 @@
 """Random templates: small ones over every feature, most of which render and some of which must be refused."""
 
 import random
+import re
 
 CONTEXT = {
     "s": "Hello World", "t": " a-b <c> & 'd' ", "u": "Äpfel ßtraße Ωσς ǆ\u00a0😀\u200d x", "e": "", "w": "one two  three\nfour\n\nfive",
@@ -329,3 +330,24 @@ def make_request(seed):
     else:
         template = fuzzer.body(3)
     return {"template": template, "messages": CONTEXT["messages"], "tools": None, "context": CONTEXT, "now": 0}
+
+
+TOKEN = re.compile(r"\{[{%#][-+]?|[-+]?[}%#]\}|\w+|\s+|'[^'\n]*'|\"[^\"\n]*\"|.", re.S)
+
+
+def mutate(seed, source):
+    """`source` with a few tokens lost, doubled, swapped or replaced by others of it."""
+    rng = random.Random(seed)
+    tokens = TOKEN.findall(source)
+    for _ in range(rng.randrange(1, 4)):
+        at, other = rng.randrange(len(tokens)), rng.randrange(len(tokens))
+        change = rng.randrange(4)
+        if change == 0:
+            tokens[at] = ""
+        elif change == 1:
+            tokens[at] *= 2
+        elif change == 2:
+            tokens[at], tokens[other] = tokens[other], tokens[at]
+        else:
+            tokens[at] = tokens[other]
+    return "".join(tokens)

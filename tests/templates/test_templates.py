@@ -76,11 +76,24 @@ def test_corpus_covers_what_it_should():
     assert sum("words" in want for want in wanted) > 50
 
 
-def test_random_templates_render_or_are_refused_as_jinja2_does():
-    requests = [fuzz.make_request(FIRST_SEED + i) for i in range(N_FUZZ)]
+def check_all(requests):
+    """How many of them render; fails at the first that is rendered or refused in another way."""
     n_rendered = 0
     for request, got in zip(requests, driver.render_all(requests)):
         want = expected(request)
         n_rendered += "text" in want
         assert agrees(want, got) or is_known_difference(want, got), f"{request['template']!r}:\nwant {want}\ngot  {got}"
-    assert n_rendered > N_FUZZ // 4, "too few random templates render to say much"
+    return n_rendered
+
+
+def test_random_templates_render_or_are_refused_as_jinja2_does():
+    requests = [fuzz.make_request(FIRST_SEED + i) for i in range(N_FUZZ)]
+    assert check_all(requests) > N_FUZZ // 4, "too few random templates render to say much"
+
+
+def test_damaged_templates_render_or_are_refused_as_jinja2_does():
+    sources = [path.read_text() for path in FAMILIES]
+    talks = list(conversations.CONVERSATIONS.values())
+    seeds = range(FIRST_SEED, FIRST_SEED + N_FUZZ)
+    requests = [request_of(fuzz.mutate(i, sources[i % len(sources)]), talks[i % len(talks)]) for i in seeds]
+    assert check_all(requests) > N_FUZZ // 10, "too few damaged templates render to say much"

@@ -109,6 +109,67 @@ TEST(ChatTemplate, SandboxHidesWhatWouldChangeOrLeaveIt) {
   EXPECT_THAT(refusal("{% set a = {} %}{% set a.b = 1 %}"), HasSubstr("non-namespace"));
 }
 
+TEST(ChatTemplate, NamespaceReplacedByItsOwnAssignmentIsRefused) {
+  EXPECT_THAT(refusal("{% set ns = namespace() %}{% set ns, ns.a = 1, 2 %}"),
+              HasSubstr("non-namespace"));
+}
+
+// Each comes close to the ends of 128 bits on a way of its own.
+TEST(ChatTemplate, ExtremeIntegersNeverOverflow) {
+  const std::string lowest = "(-(2 ** 126) - 2 ** 126)";
+  const std::string highest = "(2 ** 126 - 1 + 2 ** 126)";
+  for (const std::string &n : {lowest, highest}) {
+    for (const std::string_view use : {"N + N",
+                                       "N - 1 - N - N",
+                                       "N * N",
+                                       "-N",
+                                       "N|abs",
+                                       "N // -1",
+                                       "N % -1",
+                                       "N|round(N)",
+                                       "1.5|round(N)",
+                                       "'a'.center(N)",
+                                       "'a'.zfill(N)",
+                                       "'a'.ljust(N)",
+                                       "'a\tb'.expandtabs(N)",
+                                       "'%*d' % (N, 1)",
+                                       "'%.*f' % (N, 1.5)",
+                                       "'a b c'|truncate(N, true, '', N)",
+                                       "'a'|indent(N)",
+                                       "range(N)",
+                                       "range(0, N, N)",
+                                       "range(N, -N, N)",
+                                       "range(9)[N:N:N]",
+                                       "'abc'[N:N:N]",
+                                       "[1, 2][N::N]",
+                                       "[1, 2][N]",
+                                       "'ab'[N]",
+                                       "'a' * N",
+                                       "[1]|batch(N, 1)|list",
+                                       "[1]|slice(N)|list",
+                                       "'abc'.find('b', N, N)",
+                                       "[1].index(1, N, N)",
+                                       "'a b'.split(' ', N)",
+                                       "[1]|tojson(indent=N)",
+                                       "'%d %x %o' % (N, N, N)",
+                                       "'{:,} {:x}'.format(N, N)",
+                                       "N == 1.5",
+                                       "N < 1e300",
+                                       "N|float",
+                                       "N ** 2",
+                                       "N / 3",
+                                       "cycler(1).next(N)",
+                                       "N.bit_length()"}) {
+      std::string source = "{{ " + std::string(use) + " }}";
+      for (size_t at = source.find('N'); at != std::string::npos; at = source.find('N', at)) {
+        source.replace(at, 1, n);
+      }
+      (void)render(source);  // the sanitizer says what is wrong
+    }
+  }
+  EXPECT_EQ(text_of("{{ " + lowest + " }}"), "-170141183460469231731687303715884105728");
+}
+
 TEST(ChatTemplate, WhatWouldNotEndIsRefused) {
   EXPECT_THAT(refusal("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("recursion"));
   EXPECT_THAT(refusal("{% for a in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}"),
