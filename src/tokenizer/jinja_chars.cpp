@@ -5,6 +5,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 #include "base/pcre2.h"
 #include "tokenizer/jinja_case_tables.h"
@@ -15,10 +16,10 @@ namespace patchbay::jinja {
 namespace {
 
 // In the order of CharClass.
-constexpr std::array<std::string_view, 9> k_patterns{
-    R"(\p{L})",         R"(\p{Nd})", R"(\p{N})",     R"(\p{Lowercase})",
-    R"(\p{Uppercase})", R"(\p{Lt})", R"(\p{Cased})", R"(\p{Case_Ignorable})",
-    R"([^\p{C}\p{Z}])"};
+constexpr std::array<std::string_view, 11> k_patterns{
+    R"(\p{L})",         R"(\p{Nd})",        R"(\p{N})",           R"(\p{Lowercase})",
+    R"(\p{Uppercase})", R"(\p{Lt})",        R"(\p{Cased})",       R"(\p{Case_Ignorable})",
+    R"([^\p{C}\p{Z}])", R"(\p{XID_Start})", R"(\p{XID_Continue})"};
 
 class Matcher {
  public:
@@ -39,13 +40,7 @@ class Matcher {
 };
 
 const Matcher &matcher_of(CharClass char_class) {
-  static const auto matchers = [] {
-    std::array<Matcher, k_patterns.size()> all{
-        Matcher(k_patterns[0]), Matcher(k_patterns[1]), Matcher(k_patterns[2]),
-        Matcher(k_patterns[3]), Matcher(k_patterns[4]), Matcher(k_patterns[5]),
-        Matcher(k_patterns[6]), Matcher(k_patterns[7]), Matcher(k_patterns[8])};
-    return all;
-  }();
+  static const std::vector<Matcher> matchers(k_patterns.begin(), k_patterns.end());
   return matchers[static_cast<size_t>(char_class)];
 }
 
@@ -69,6 +64,10 @@ bool is_in_ascii(CharClass char_class, char32_t c) {
       return c == '\'' || c == '.' || c == ':' || c == '^' || c == '`';
     case CharClass::printable:
       return c >= ' ' && c < 0x7F;
+    case CharClass::name_start:
+      return lower || upper;
+    case CharClass::name_part:
+      return lower || upper || c == '_' || (c >= '0' && c <= '9');
   }
   return false;
 }

@@ -13,6 +13,8 @@ enum class CharClass {
   cased,           ///< has another case, or is a letter of one
   case_ignorable,  ///< does not end a word where a Greek sigma is written
   printable,       ///< repr shows it as it is
+  name_start,      ///< a name may begin with it, but for the underscore
+  name_part,       ///< a name may go on with it
 };
 
 /// Any thread.

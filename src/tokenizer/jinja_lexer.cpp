@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tokenizer/jinja_chars.h"
 #include "tokenizer/jinja_error.h"
 #include "tokenizer/jinja_number.h"
 #include "tokenizer/jinja_string_literal.h"
@@ -17,10 +18,6 @@ namespace patchbay::jinja {
 namespace {
 
 bool is_digit_char(char c) { return c >= '0' && c <= '9'; }
-
-bool is_name_char(char c) {
-  return is_digit_char(c) || c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 // Longer ones first.
 constexpr std::array<std::string_view, 26> k_operators{
@@ -234,9 +231,11 @@ class Lexer {
     const char c = source_[pos_];
     if (is_digit_char(c)) {
       read_number();
-    } else if (is_name_char(c)) {
-      const size_t n = static_cast<size_t>(
-          std::find_if_not(rest().begin(), rest().end(), is_name_char) - rest().begin());
+    } else if (const size_t n = n_name(rest()); n > 0) {
+      size_t first = pos_;
+      if (c != '_' && !is_in(CharClass::name_start, next_char(source_, first))) {
+        refuse("Invalid character in identifier");
+      }
       add(TokenKind::name, std::string(rest().substr(0, n)));
       pos_ += n;
     } else if (c == '"' || c == '\'') {
@@ -244,6 +243,15 @@ class Lexer {
     } else {
       read_operator(open);
     }
+  }
+
+  /// Bytes of the name that begins `text`; 0 when there is none.
+  static size_t n_name(std::string_view text) {
+    size_t n = 0;
+    for (size_t pos = 0; pos < text.size(); n = pos) {
+      if (!is_in(CharClass::name_part, next_char(text, pos))) break;
+    }
+    return n;
   }
 
   void read_string(char quote) {

@@ -81,6 +81,12 @@ TEST(JinjaLexer, EscapesAreResolved) {
               ElementsAre("<", "sa\nA\u20acA'\\q", "s\U0001F600", ">", "."));
 }
 
+TEST(JinjaLexer, NamesMayBeOfAnyScript) {
+  EXPECT_THAT(shown("{{ größe _在 a1 }}"), ElementsAre("<", "ngröße", "n_在", "na1", ">", "."));
+  EXPECT_THAT(refusal("{{ ٣a }}"), HasSubstr("Invalid character in identifier"));
+  EXPECT_THAT(refusal("{{ € }}"), HasSubstr("unexpected char '€'"));
+}
+
 TEST(JinjaLexer, BracesInsideOfBracketsDoNotEndATag) {
   EXPECT_THAT(shown("{{ {'a': {}} }}"),
               ElementsAre("<", "O{", "sa", "O:", "O{", "O}", "O}", ">", "."));
