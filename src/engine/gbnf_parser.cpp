@@ -279,9 +279,8 @@ class GbnfParser {
   char32_t parse_char() {
     const size_t begin = pos_;
     if (!take("\\")) {
-      const size_t n_bytes = utf8_size_at(text_, pos_);
-      pos_ += n_bytes;
-      return decode(text_.substr(begin, n_bytes));
+      pos_ += utf8_size_at(text_, pos_);
+      return code_point_at(text_, begin);
     }
     if (at_end()) refuse_at(begin, "the escape ends early");
     switch (const char c = text_[pos_++]) {
@@ -323,15 +322,6 @@ class GbnfParser {
     if (code_point > CharSet::k_last || (code_point >= 0xD800 && code_point <= 0xDFFF))
       refuse_at(begin, fmt::format("U+{:04X} is no character", code_point));
     return static_cast<char32_t>(code_point);
-  }
-
-  /// REQUIRES: one character of valid UTF-8.
-  static char32_t decode(std::string_view bytes) {
-    auto code_point = static_cast<char32_t>(static_cast<uint8_t>(bytes[0]));
-    if (bytes.size() > 1) code_point &= 0x3FU >> (bytes.size() - 1);
-    for (const char byte : bytes.substr(1))
-      code_point = code_point << 6U | (static_cast<char32_t>(byte) & 0x3FU);
-    return code_point;
   }
 
   std::string_view text_;

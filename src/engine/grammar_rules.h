@@ -52,6 +52,8 @@ struct Network {
   uint32_t n_nodes = 1;
   std::vector<Edge> edges;
   std::vector<uint32_t> ends;
+
+  void add(uint32_t from, uint32_t to, Expr over);
 };
 
 struct Expr {

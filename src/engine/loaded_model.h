@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "arch/family.h"
+#include "engine/lazy_token_trie.h"
 #include "model/base_info.h"
 #include "model/rotation_store.h"
 #include "model/weight_store.h"
@@ -19,6 +20,7 @@ struct LoadedModel {
   std::unique_ptr<const RotationStore> rotations;  ///< null: no weight is Hadamard-folded
   DecoderWeights weights;                          ///< views into both
   std::shared_ptr<const Tokenizer> tokenizer;      ///< null: the file has none
+  LazyTokenTrie token_trie;                        ///< of the tokenizer, for grammars
 
   [[nodiscard]] const HParams &hparams() const { return info.hparams; }
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace patchbay {
@@ -17,8 +18,9 @@ class TokenMask {
   void allow(int32_t token) { words_[word_of(token)] |= uint64_t{1} << bit_of(token); }
   void forbid(int32_t token) { words_[word_of(token)] &= ~(uint64_t{1} << bit_of(token)); }
 
-  /// Bit t % 64 of word t / 64 is token t's; those beyond the vocabulary are 0.
-  [[nodiscard]] const std::vector<uint64_t> &words() const { return words_; }
+  /// Makes the logits F32 [n_vocab] of all others -inf. What is not finite
+  /// becomes or stays so.
+  void leave_out(std::span<float> logits) const;
   [[nodiscard]] size_t size_bytes() const { return words_.size() * sizeof(uint64_t); }
 
  private:
