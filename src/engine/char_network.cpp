@@ -10,7 +10,7 @@ namespace patchbay {
 namespace {
 
 constexpr size_t k_most_nodes = 100'000;
-constexpr size_t k_most_edges = 200'000;
+constexpr size_t k_most_edges = 100'000;
 
 /// Numbers the characters of an expression and finds which may follow which.
 class Glushkov {
@@ -140,6 +140,12 @@ uint32_t CharNetwork::add_node(bool end) {
   edges.emplace_back();
   is_end.push_back(end);
   return n_nodes() - 1;
+}
+
+size_t CharNetwork::n_edges() const {
+  size_t n = 0;
+  for (const auto &each : edges) n += each.size();
+  return n;
 }
 
 bool CharNetwork::matches(std::string_view text) const {

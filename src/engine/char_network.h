@@ -22,6 +22,7 @@ struct CharNetwork {
   std::vector<bool> is_end{false};          ///< by node
 
   [[nodiscard]] uint32_t n_nodes() const { return static_cast<uint32_t>(edges.size()); }
+  [[nodiscard]] size_t n_edges() const;
   uint32_t add_node(bool end = false);
   [[nodiscard]] bool matches(std::string_view text) const;
 };

@@ -270,15 +270,16 @@ Expected<Grammar> Grammar::compile(const grammar::Rules &rules, MustEnd must_end
         k_most_grammar_nodes, k_most_grammar_edges);
   }
   const std::vector<bool> alive = find_alive(network);
+  // Where every rule ends there is nothing to prune: only schemas have expressions without a text.
+  if (must_end == MustEnd::root) prune(network, alive);
+  const Beginnings beginnings = find_beginnings(network);
+  auto ranks = Ranking(beginnings, rules).rank();
+  if (!ranks) return tl::unexpected(ranks.error());
   for (size_t i = 0; i < rules.rules.size(); ++i) {
     const uint32_t start = network.rules[i].start;
     if (start != 0 && !alive[start] && (must_end == MustEnd::every_rule || i == rules.root))
       return refuse("rule {} can never end: no text is of this form", rules.rules[i].name);
   }
-  prune(network, alive);
-  const Beginnings beginnings = find_beginnings(network);
-  auto ranks = Ranking(beginnings, rules).rank();
-  if (!ranks) return tl::unexpected(ranks.error());
   return GrammarCompiler::pack(network, beginnings, *ranks, rules.root);
 }
 

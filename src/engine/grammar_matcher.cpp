@@ -38,6 +38,10 @@ Expected<void> GrammarMatcher::catch_up() {
   if (epoch_ == masks_->epoch()) return {};
   const auto state = masks_->read(masks_->start(), text_);
   if (!state) return tl::unexpected(state.error());
+  if (masks_->is_full()) {
+    return fail(ErrorCode::invalid_argument,
+                "the text is too deeply nested for the memory that a grammar may take");
+  }
   epoch_ = masks_->epoch();
   stand(*state);
   return {};

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
-#include <unordered_set>
+
+#include "engine/small_set.h"
 
 namespace patchbay {
 namespace {
@@ -22,16 +22,14 @@ class GrammarStates::Closure {
   explicit Closure(GrammarStates &states) : states_(states), grammar_(*states.grammar_) {}
 
   void reach(const Place &place) {
-    if (seen_.insert(key_of(place.node, place.frame)).second) work_.push_back(place);
+    if (seen_.insert(key_of(place.node, place.frame))) work_.push_back(place);
   }
 
   State finish() {
     follow(/*pops=*/true);
     enter_rules();
-    if (seen_.size() > k_most_places) {
-      states_.overflowed_ = true;
-      return k_dead;
-    }
+    if (seen_.size() > k_most_places) states_.overflowed_ = true;
+    if (states_.overflowed_) return k_dead;
     std::ranges::sort(reading_);
     std::vector<uint32_t> words{accepts_ ? 1U : 0U};
     for (const auto &[node, frame] : reading_) {
@@ -90,7 +88,8 @@ class GrammarStates::Closure {
   uint32_t frame_of(const std::vector<Place> &callers) {
     std::vector<Place> after;
     for (const auto &[node, frame] : callers) {
-      states_.work_ += 1;
+      if (after.size() > k_most_places) states_.overflowed_ = true;
+      if (states_.overflowed_) break;
       if (!grammar_.only_ends(node)) {
         after.push_back({node, frame});
         continue;
@@ -98,6 +97,7 @@ class GrammarStates::Closure {
       const auto words = states_.frames_.at(frame);
       for (size_t i = 0; i < words.size(); i += 2) after.push_back({words[i], words[i + 1]});
     }
+    states_.work_ += callers.size() + after.size();
     std::ranges::sort(after);
     const auto repeated = std::ranges::unique(after);
     after.erase(repeated.begin(), repeated.end());
@@ -106,13 +106,12 @@ class GrammarStates::Closure {
       words.push_back(node);
       words.push_back(frame);
     }
-    states_.work_ += after.size();
     return states_.frames_.intern(words);
   }
 
   GrammarStates &states_;
   const Grammar &grammar_;
-  std::unordered_set<uint64_t> seen_;
+  SmallSet seen_;
   std::vector<Place> work_;
   std::vector<Place> reading_;
   std::map<RuleByRank, std::vector<Place>> callers_;
@@ -127,13 +126,18 @@ GrammarStates::GrammarStates(std::shared_ptr<const Grammar> grammar)
 void GrammarStates::clear() {
   frames_ = {};
   contents_ = {};
-  rows_.clear();
-  runs_.clear();
-  n_rows_ = 0;
+  drop_rows();
   overflowed_ = false;
   const std::array<uint32_t, 1> nothing{0};
   (void)contents_.intern(nothing);  // k_dead
   start_ = enter_root();
+}
+
+void GrammarStates::drop_rows() {
+  rows_.clear();
+  runs_.clear();
+  n_rows_ = 0;
+  n_runs_ = 0;
 }
 
 GrammarStates::State GrammarStates::enter_root() {
@@ -174,27 +178,28 @@ std::unique_ptr<const GrammarStates::Row> GrammarStates::compute_row(State state
       borders.set(size_t{edge.last} + 1);
     }
   }
-  auto row = std::make_unique<Row>();
-  row->fill(k_dead);
-  std::map<std::vector<Place>, State> known;
-  size_t end = 0;
-  for (size_t byte = 0; byte < 256; byte = end) {
-    end = byte + 1;
-    while (end < 256 && !borders[end]) ++end;
-    std::vector<Place> reached;
-    for (size_t i = 0; i < places.size(); i += 2) {
-      const auto edges = grammar_->bytes(places[i]);
-      work_ += edges.size();
-      for (const auto &edge : edges) {
-        if (edge.first <= byte && byte <= edge.last) reached.push_back({edge.to, places[i + 1]});
+  std::array<uint8_t, 256> interval_of{};
+  for (size_t byte = 1; byte < 256; ++byte)
+    interval_of.at(byte) = static_cast<uint8_t>(interval_of.at(byte - 1) + (borders[byte] ? 1 : 0));
+  std::vector<std::vector<Place>> reached(interval_of.back() + size_t{1});
+  for (size_t i = 0; i < places.size(); i += 2) {
+    for (const auto &edge : grammar_->bytes(places[i])) {
+      for (size_t interval = interval_of.at(edge.first); interval <= interval_of.at(edge.last);
+           ++interval) {
+        reached[interval].push_back({edge.to, places[i + 1]});
+        work_ += 1;
       }
     }
-    if (reached.empty()) continue;
-    const auto [found, is_new] = known.try_emplace(std::move(reached), k_dead);
-    if (is_new) found->second = close(found->first);
-    std::fill(row->begin() + static_cast<ptrdiff_t>(byte),
-              row->begin() + static_cast<ptrdiff_t>(end), found->second);
   }
+  std::map<std::vector<Place>, State> known;
+  std::vector<State> leads_to(reached.size(), k_dead);
+  for (size_t interval = 0; interval < reached.size(); ++interval) {
+    const auto [found, is_new] = known.try_emplace(std::move(reached[interval]), k_dead);
+    if (is_new) found->second = close(found->first);
+    leads_to[interval] = found->second;
+  }
+  auto row = std::make_unique<Row>();
+  for (size_t byte = 0; byte < 256; ++byte) row->at(byte) = leads_to[interval_of.at(byte)];
   return row;
 }
 
@@ -203,6 +208,7 @@ const GrammarStates::Run &GrammarStates::run(State state) {
   if (runs_[state] == nullptr) {
     auto computed = std::make_unique<const Run>(compute_run(state));
     if (state >= runs_.size()) runs_.resize(contents_.size());
+    ++n_runs_;
     runs_[state] = std::move(computed);
   }
   return *runs_[state];
@@ -255,9 +261,11 @@ bool GrammarStates::reads_beyond_ascii(State state, State next) {
   });
 }
 
-size_t GrammarStates::size_bytes() const {
-  return frames_.size_bytes() + contents_.size_bytes() + n_rows_ * sizeof(Row) +
-         runs_.size() * (sizeof(Run) + sizeof(void *));
+size_t GrammarStates::size_bytes() const { return frames_.size_bytes() + contents_.size_bytes(); }
+
+size_t GrammarStates::row_bytes() const {
+  return n_rows_ * sizeof(Row) + n_runs_ * sizeof(Run) +
+         (rows_.size() + runs_.size()) * sizeof(void *);
 }
 
 }  // namespace patchbay

@@ -29,7 +29,7 @@ class GrammarStates {
   [[nodiscard]] State start() const { return start_; }
   [[nodiscard]] State step(State state, uint8_t byte) { return row(state)[byte]; }
   using Row = std::array<State, 256>;
-  /// Where each byte leads. Valid until clear().
+  /// Where each byte leads. Valid until drop_rows() or clear().
   [[nodiscard]] const Row &row(State state);
   /// The text may end here.
   [[nodiscard]] bool accepts(State state) const { return contents_.at(state)[0] != 0; }
@@ -42,14 +42,19 @@ class GrammarStates {
     bool beyond_ascii = false;  ///< every character above ASCII does
     State next = k_dead;
   };
-  /// Valid until clear().
+  /// Valid until drop_rows() or clear().
   [[nodiscard]] const Run &run(State state);
 
   /// Work done so far: places and edges looked at.
   [[nodiscard]] uint64_t work() const { return work_; }
   /// A state was too large to be found: whatever leads there reads k_dead.
   [[nodiscard]] bool overflowed() const { return overflowed_; }
+  /// Of the states themselves.
   [[nodiscard]] size_t size_bytes() const;
+  /// Of what row() and run() have found.
+  [[nodiscard]] size_t row_bytes() const;
+  /// Forgets that; it will be found again.
+  void drop_rows();
   /// Forgets all states but the start, whose number may change.
   void clear();
 
@@ -76,6 +81,7 @@ class GrammarStates {
   std::vector<std::unique_ptr<const Row>> rows_;  // by state, null: not computed yet
   std::vector<std::unique_ptr<const Run>> runs_;
   size_t n_rows_ = 0;
+  size_t n_runs_ = 0;
   State start_ = k_dead;
   uint64_t work_ = 0;
   bool overflowed_ = false;

@@ -90,8 +90,7 @@ class Digits {
       }
       digits_to[node_of(next)].add(digits(digit, digit));
     }
-    for (const auto &[to, chars] : digits_to)
-      network_.add(node, to, grammar::chars(chars));
+    for (const auto &[to, chars] : digits_to) network_.add(node, to, grammar::chars(chars));
   }
 
   uint32_t node_of(const At &at) {
@@ -109,8 +108,7 @@ class Digits {
 
   void end_or_go_on(uint32_t node, const At &at) {
     const bool may_end = at.remainder == 0 && !(at.in_fraction && at.n_fraction == 0);
-    if (may_end && above_min(at) && below_max(at))
-      network_.add(node, k_end, grammar::text(""));
+    if (may_end && above_min(at) && below_max(at)) network_.add(node, k_end, grammar::text(""));
     if (!with_fraction_ || at.n_integer + at.n_fraction >= n_most_digits_) return;
     if (at.in_fraction) {
       add_edges(node, at, false);

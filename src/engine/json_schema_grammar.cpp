@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/grammar_network.h"
 #include "engine/json_number_grammar.h"
 #include "engine/json_text_grammar.h"
 #include "engine/schema_check.h"
@@ -20,6 +21,7 @@ using Schemas = std::vector<uint32_t>;
 // Every option of one anyOf with every one of another: a rule for each.
 constexpr size_t k_most_combinations = 1000;
 constexpr size_t k_most_rules = 20'000;
+constexpr size_t k_most_exclusive = 100;  // each is held against each
 constexpr uint32_t k_most_items = 10'000;
 constexpr uint32_t k_most_chars = 100'000;
 
@@ -99,6 +101,10 @@ class SchemaCompiler {
 
   /// oneOf is anyOf where no two options can hold at once.
   void check_one_of(const SchemaDocument::Group &group) {
+    if (group.options.size() > k_most_exclusive) {
+      document_.refuse(group.schema, "oneOf",
+                       fmt::format("more than {} options are not supported", k_most_exclusive));
+    }
     for (size_t i = 0; i < group.options.size(); ++i) {
       for (size_t j = i + 1; j < group.options.size(); ++j) {
         if (are_disjoint(document_, {{group.options[i]}}, {{group.options[j]}})) continue;
@@ -130,11 +136,10 @@ class SchemaCompiler {
 
   /// Those values of enum and const that everything else allows.
   Expr listed(const SchemaFacts &facts, const Schemas &schemas) {
-    SchemaSet own;
-    for (const uint32_t schema : schemas) own.push_back({schema, true});
     std::vector<Expr> values;
-    for (const auto &value : *facts.values) {
-      if (is_valid(document_, own, value)) values.push_back(json_exact_value(value));
+    for (const auto &[key, value] : *facts.values) {
+      if (is_valid_unlisted(document_, schemas, facts, *value))
+        values.push_back(json_exact_value(*value));
     }
     return grammar::choice(std::move(values));
   }
@@ -143,6 +148,8 @@ class SchemaCompiler {
     auto numbers = (facts.types & k_fraction) != 0 ? json_numbers(facts.numbers)
                                                    : json_integers(facts.numbers);
     if (!numbers) refuse(schemas, numbers.error().message);
+    constexpr uint64_t k_edges_per_remainder = 180;
+    grow(facts.numbers.multiple_of * k_edges_per_remainder);
     return *std::move(numbers);
   }
 
@@ -151,19 +158,23 @@ class SchemaCompiler {
     if (n_max < facts.n_chars_min) return grammar::choice({});
     if (facts.n_chars_min > k_most_chars || (n_max > k_most_chars && n_max != grammar::k_unbounded))
       refuse(schemas, fmt::format("lengths above {} are not supported", k_most_chars));
-    if (facts.texts.empty()) {
+    if (facts.patterns.empty()) {
       return join(grammar::text("\""),
                   grammar::repeat(grammar::call(any_char_), facts.n_chars_min, n_max),
                   grammar::text("\""));
     }
-    std::optional<CharNetwork> text = facts.texts.front();
-    for (size_t i = 1; i < facts.texts.size() && text; ++i)
-      text = intersection(*text, facts.texts[i]);
+    std::optional<CharNetwork> text;
+    for (const auto &[schema, keyword, pattern] : facts.patterns) {
+      const CharNetwork &next = document_.pattern(schema, keyword, pattern);
+      text = text ? intersection(*text, next) : next;
+      if (!text) break;
+    }
     if (text && (facts.n_chars_min > 0 || n_max != grammar::k_unbounded)) {
       const auto lengths = texts_of_length(facts.n_chars_min, n_max);
       text = lengths ? intersection(*text, *lengths) : std::nullopt;
     }
     if (!text) refuse(schemas, "pattern, format and lengths are too large together");
+    grow(text->n_edges());
     return json_string_of(*text);
   }
 
@@ -176,6 +187,7 @@ class SchemaCompiler {
     const uint32_t n_items = is_open ? std::max({n_prefix, facts.n_items_min, 1U}) : n_max;
     if (n_items > k_most_items)
       refuse(schemas, fmt::format("more than {} items are not supported", k_most_items));
+    grow(n_items);
     grammar::Network items{.n_nodes = n_items + 1};
     for (uint32_t i = 0; i <= n_items; ++i) {
       if (i >= facts.n_items_min) items.ends.push_back(i);
@@ -189,6 +201,12 @@ class SchemaCompiler {
 
   Expr object_of(const SchemaFacts &facts, const Schemas &schemas);
 
+  /// Counts the edges of networks. What is too large is refused before it is made into a grammar.
+  void grow(uint64_t n_edges) {
+    n_edges_ += n_edges;
+    if (n_edges_ > k_most_grammar_edges) throw SchemaRefusal("#", "the schema is too large");
+  }
+
   [[noreturn]] void refuse(const Schemas &schemas, const std::string &problem) const {
     throw SchemaRefusal(schemas.empty() ? "#" : document_.pointer(schemas.front()), problem);
   }
@@ -196,6 +214,7 @@ class SchemaCompiler {
   SchemaDocument document_;
   grammar::Rules rules_;
   uint32_t any_char_ = 0;  // rule
+  uint64_t n_edges_ = 0;
   std::map<SchemaSet, uint32_t> rule_of_;
   std::vector<std::pair<uint32_t, SchemaSet>> waiting_;  // rules whose expressions are to be made
 };
@@ -256,9 +275,7 @@ class MemberNetwork {
     add(from, to, n_before == 0 ? member : join(json_separator(','), member));
   }
 
-  void add(uint32_t from, uint32_t to, Expr over) {
-    network_.add(from, to, std::move(over));
-  }
+  void add(uint32_t from, uint32_t to, Expr over) { network_.add(from, to, std::move(over)); }
 
   const SchemaFacts &facts_;
   uint32_t n_names_;
@@ -272,6 +289,7 @@ Expr SchemaCompiler::object_of(const SchemaFacts &facts, const Schemas &schemas)
   if (facts.others_may_come && facts.n_members_min > facts.names.size() + 1)
     refuse(schemas, "minProperties above the number of named properties is not supported");
   MemberNetwork members(facts);
+  grow(2 * uint64_t{members.n_nodes()});
   constexpr uint32_t k_most_nodes = 100'000;
   if (members.n_nodes() > k_most_nodes)
     refuse(schemas, "minProperties and maxProperties are too large for so many properties");

@@ -99,8 +99,7 @@ Expr json_any_char() {
 Expr json_string_of(const CharNetwork &network) {
   grammar::Network spelled_out{.n_nodes = network.n_nodes()};
   for (uint32_t node = 0; node < network.n_nodes(); ++node) {
-    for (const auto &[to, chars] : network.edges[node])
-      spelled_out.add(node, to, spelled(chars));
+    for (const auto &[to, chars] : network.edges[node]) spelled_out.add(node, to, spelled(chars));
     if (network.is_end[node]) spelled_out.ends.push_back(node);
   }
   return join(grammar::text("\""), Expr{std::move(spelled_out)}, grammar::text("\""));

@@ -8,7 +8,7 @@
 namespace patchbay {
 namespace {
 
-// Each holds up to 24 MB, see token_masks.cpp; most less than one.
+// Each holds up to 32 MB, see token_masks.cpp; most less than three.
 constexpr size_t k_most_kept = 8;
 
 Expected<std::shared_ptr<const Grammar>> compile(const Expected<grammar::Rules> &rules,

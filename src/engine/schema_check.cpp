@@ -32,10 +32,14 @@ uint32_t n_chars(const std::string &text) {
 
 bool within(size_t n, uint32_t n_min, uint32_t n_max) { return n >= n_min && n <= n_max; }
 
-bool string_is_valid(const SchemaFacts &facts, const std::string &text) {
+bool string_is_valid(SchemaDocument &document, const SchemaFacts &facts, const std::string &text) {
   return within(n_chars(text), facts.n_chars_min, facts.n_chars_max) &&
-         std::ranges::all_of(facts.texts,
-                             [&](const CharNetwork &each) { return each.matches(text); });
+         std::ranges::all_of(facts.patterns, [&](const SchemaPattern &pattern) {
+           const CharNetwork &network =
+               document.pattern(pattern.schema, pattern.keyword, pattern.pattern);
+           document.spend(network.n_edges() * (text.size() + 1));
+           return network.matches(text);
+         });
 }
 
 bool array_is_valid(SchemaDocument &document, const std::vector<uint32_t> &schemas,
@@ -59,16 +63,11 @@ bool object_is_valid(SchemaDocument &document, const std::vector<uint32_t> &sche
   return true;
 }
 
-bool own_keywords_hold(SchemaDocument &document, const std::vector<uint32_t> &schemas,
-                       const Json &value) {
-  const SchemaFacts facts = schema_facts(document, schemas);
-  if ((facts.types & schema_type_of(value)) == 0) return false;
-  const auto is_value = [&](const Json &other) { return is_same_value(value, other); };
-  if (facts.values && std::ranges::none_of(*facts.values, is_value)) return false;
-  if (value.is_number()) return number_is_valid(facts.numbers, value);
-  if (value.is_string()) return string_is_valid(facts, value.get_ref<const std::string &>());
-  if (value.is_array()) return array_is_valid(document, schemas, facts, value);
-  return !value.is_object() || object_is_valid(document, schemas, facts, value);
+bool is_listed(const SchemaFacts &facts, const Json &value) {
+  if (!facts.values) return true;
+  const std::string key = value_key(value);
+  return std::ranges::any_of(*facts.values,
+                             [&](const auto &listed) { return listed.first == key; });
 }
 
 bool bounds_are_disjoint(const NumberBounds &one, const NumberBounds &other) {
@@ -111,7 +110,8 @@ class Disjointness {
     const SchemaFacts first = schema_facts(document_, one);
     const SchemaFacts second = schema_facts(document_, other);
     const uint32_t types = first.types & second.types;
-    if (types == 0 || no_value_fits(first, other) || no_value_fits(second, one)) return true;
+    if (types == 0 || no_value_fits(first, second, other) || no_value_fits(second, first, one))
+      return true;
     // Every type that both have has to differ.
     const auto differ = [&](uint32_t of_types, bool shown) {
       return (types & of_types) == 0 || shown;
@@ -129,11 +129,17 @@ class Disjointness {
            ((types & k_object) == 0 || members_differ(first, one, second, other, depth));
   }
 
-  /// The values of an enum are all the other's schemas do not have.
-  bool no_value_fits(const SchemaFacts &facts, const std::vector<uint32_t> &others) {
+  /// The other's schemas have none of the listed values.
+  bool no_value_fits(const SchemaFacts &facts, const SchemaFacts &others,
+                     const std::vector<uint32_t> &other) {
     if (!facts.values) return false;
-    return std::ranges::none_of(*facts.values, [&](const Json &value) {
-      return own_keywords_hold(document_, others, value);
+    std::set<std::string> keys;
+    if (others.values) {
+      for (const auto &[key, value] : *others.values) keys.insert(key);
+    }
+    return std::ranges::none_of(*facts.values, [&](const auto &listed) {
+      return (!others.values || keys.contains(listed.first)) &&
+             is_valid_unlisted(document_, other, others, *listed.second);
     });
   }
 
@@ -151,9 +157,22 @@ class Disjointness {
 
 }  // namespace
 
+bool is_valid_unlisted(SchemaDocument &document, const std::vector<uint32_t> &schemas,
+                       const SchemaFacts &facts, const Json &value) {
+  if ((facts.types & schema_type_of(value)) == 0) return false;
+  if (value.is_number()) return number_is_valid(facts.numbers, value);
+  if (value.is_string())
+    return string_is_valid(document, facts, value.get_ref<const std::string &>());
+  if (value.is_array()) return array_is_valid(document, schemas, facts, value);
+  return !value.is_object() || object_is_valid(document, schemas, facts, value);
+}
+
 bool is_valid(SchemaDocument &document, const SchemaSet &set, const Json &value) {
   const auto expansion = document.expand(set);
-  if (expansion.never || !own_keywords_hold(document, expansion.schemas, value)) return false;
+  if (expansion.never) return false;
+  const SchemaFacts facts = schema_facts(document, expansion.schemas);
+  if (!is_listed(facts, value) || !is_valid_unlisted(document, expansion.schemas, facts, value))
+    return false;
   return std::ranges::all_of(expansion.groups, [&](const auto &group) {
     const auto n_valid = std::ranges::count_if(
         group.options, [&](uint32_t option) { return is_valid(document, {{option}}, value); });

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <set>
 
+#include "engine/json_pattern.h"
+
 namespace patchbay {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr size_t k_most_bytes = size_t{1} << 20U;
 // nlohmann's destructor, copy and dump recurse.
 constexpr int k_most_depth = 64;
 // An ordered object looks keys up one by one.
-constexpr size_t k_most_keys = 20'000;
+constexpr size_t k_most_keys = 10'000;
 // Schemas within schemas by $ref, allOf, anyOf: looking at them recurses.
 constexpr size_t k_most_nested = 200;
 
@@ -158,6 +160,21 @@ uint32_t SchemaDocument::follow(uint32_t schema) {
   return schema_at(*found, target);
 }
 
+const CharNetwork &SchemaDocument::pattern(uint32_t schema, const std::string &keyword,
+                                           const std::string &pattern) {
+  if (const auto known = networks_.find(pattern); known != networks_.end()) return known->second;
+  auto network = parse_pattern(pattern);
+  if (!network) refuse(schema, keyword, network.error().message);
+  spend(10 * network->n_edges());
+  return networks_.emplace(pattern, *std::move(network)).first->second;
+}
+
+void SchemaDocument::spend(uint64_t n_steps) {
+  constexpr uint64_t k_most_steps = 100'000'000;
+  work_ += n_steps;
+  if (work_ > k_most_steps) throw SchemaRefusal("#", "the schema is too complicated");
+}
+
 /// Collects what a set says, depth first.
 class SchemaDocument::Expander {
  public:
@@ -214,6 +231,8 @@ class SchemaDocument::Expander {
 };
 
 SchemaDocument::Expansion SchemaDocument::expand(const SchemaSet &set) {
+  constexpr uint64_t k_steps = 500;  // of looking at a small one and of reading what it says
+  spend(k_steps);
   Expander expander(*this);
   for (const SchemaPart &part : set) expander.add(part);
   return std::move(expander).finish();

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/char_network.h"
+
 namespace patchbay {
 
 /// A schema that cannot be honoured: where (a JSON pointer as a fragment, "#/properties/a") and
@@ -69,6 +71,15 @@ class SchemaDocument {
   /// Throws SchemaRefusal: a reference that leads nowhere or back to itself.
   [[nodiscard]] Expansion expand(const SchemaSet &set);
 
+  /// The strings that match a regular expression under a keyword; each is read once. Throws
+  /// SchemaRefusal for one that is not supported.
+  [[nodiscard]] const CharNetwork &pattern(uint32_t schema, const std::string &keyword,
+                                           const std::string &pattern);
+
+  /// Counts work, in steps of some ten nanoseconds. Throws SchemaRefusal when it has become too
+  /// much: schemas can refer to each other in very many ways.
+  void spend(uint64_t n_steps);
+
   [[noreturn]] void refuse(uint32_t schema, const std::string &problem) const {
     throw SchemaRefusal(pointer(schema), problem);
   }
@@ -92,6 +103,8 @@ class SchemaDocument {
   Json json_;
   std::vector<Schema> schemas_;
   std::unordered_map<const Json *, uint32_t> number_of_;
+  std::map<std::string, CharNetwork> networks_;  // by pattern
+  uint64_t work_ = 0;
 };
 
 }  // namespace patchbay

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "engine/json_formats.h"
-#include "engine/json_pattern.h"
 
 namespace patchbay {
 namespace {
@@ -75,21 +74,26 @@ class FactReader {
   }
 
   void read_values() {
-    if (const Json *value = find("const")) keep_values(std::vector<Json>(1, *value));
-    if (const Json *values = find("enum")) {
-      if (!values->is_array()) refuse("enum", "enum is a list of values");
-      keep_values(std::vector<Json>(values->begin(), values->end()));
-    }
+    if (const Json *value = find("const")) keep_values({value});
+    const Json *values = find("enum");
+    if (values == nullptr) return;
+    if (!values->is_array()) refuse("enum", "enum is a list of values");
+    std::vector<const Json *> listed;
+    for (const Json &value : *values) listed.push_back(&value);
+    keep_values(listed);
   }
 
-  void keep_values(std::vector<Json> values) {
+  void keep_values(const std::vector<const Json *> &values) {
+    std::set<std::string> earlier;
     if (facts_.values) {
-      std::erase_if(values, [&](const Json &value) {
-        return std::ranges::none_of(*facts_.values,
-                                    [&](const Json &other) { return is_same_value(value, other); });
-      });
+      for (const auto &[key, value] : *facts_.values) earlier.insert(key);
     }
-    facts_.values = std::move(values);
+    std::vector<std::pair<std::string, const Json *>> kept;
+    for (const Json *value : values) {
+      std::string key = value_key(*value);
+      if (!facts_.values || earlier.contains(key)) kept.emplace_back(std::move(key), value);
+    }
+    facts_.values = std::move(kept);
   }
 
   void read_numbers() {
@@ -167,7 +171,7 @@ class FactReader {
     if (const auto bounds = format_bounds(name)) {
       tighten(*bounds);
     } else if (const auto pattern = format_pattern(name)) {
-      facts_.texts.push_back(parse_pattern(*pattern).value());
+      facts_.patterns.push_back({schema_, "format", *pattern});
     } else {
       refuse("format", fmt::format("format {} is not supported", format->dump()));
     }
@@ -179,9 +183,7 @@ class FactReader {
     const Json *pattern = find("pattern");
     if (pattern == nullptr) return;
     if (!pattern->is_string()) refuse("pattern", "pattern is a string");
-    auto network = parse_pattern(pattern->get_ref<const std::string &>());
-    if (!network) refuse("pattern", network.error().message);
-    facts_.texts.push_back(*std::move(network));
+    facts_.patterns.push_back({schema_, "pattern", pattern->get<std::string>()});
   }
 
   void read_arrays() {
@@ -236,8 +238,18 @@ SchemaSet sorted(SchemaSet set) {
 
 }  // namespace
 
-bool is_same_value(const Json &one, const Json &other) {
-  return nlohmann::json(one) == nlohmann::json(other);  // whose members are sorted
+std::string value_key(const Json &value) {
+  if (value.is_number()) {
+    const auto decimal = to_decimal(value);
+    if (!decimal) return value.dump();
+    return (decimal->is_negative ? "-" : "") + decimal->integer + "." + decimal->fraction;
+  }
+  if (!value.is_structured()) return value.dump();
+  std::vector<std::string> members;
+  for (const auto &[name, member] : value.items())
+    members.push_back((value.is_object() ? Json(name).dump() + ":" : "") + value_key(member));
+  if (value.is_object()) std::ranges::sort(members);
+  return fmt::format("{}{}", value.is_object() ? '{' : '[', fmt::join(members, ","));
 }
 
 uint32_t schema_type_of(const Json &value) {

@@ -27,19 +27,27 @@ enum SchemaType : uint32_t {
 /// The bit of a value's type.
 [[nodiscard]] uint32_t schema_type_of(const nlohmann::ordered_json &value);
 
-/// Whether two values are equal to a schema: 1 and 1.0 are, and the order of members is nothing.
-[[nodiscard]] bool is_same_value(const nlohmann::ordered_json &one,
-                                 const nlohmann::ordered_json &other);
+/// Of values that are equal to a schema the same text: 1 and 1.0 are, and the order of members is
+/// nothing.
+[[nodiscard]] std::string value_key(const nlohmann::ordered_json &value);
+
+/// A regular expression that a string has to match, and the keyword that says so.
+struct SchemaPattern {
+  uint32_t schema = 0;
+  std::string keyword;
+  std::string pattern;
+};
 
 /// What the own keywords of several schemas say together, but what they say of the values inside,
 /// which item_set() and member_set() tell.
 struct SchemaFacts {
   uint32_t types = k_every_type;
-  std::optional<std::vector<nlohmann::ordered_json>> values;  ///< of enum and const
+  /// Of enum and const, by value_key(), in their order.
+  std::optional<std::vector<std::pair<std::string, const nlohmann::ordered_json *>>> values;
   NumberBounds numbers;
   uint32_t n_chars_min = 0;
   uint32_t n_chars_max = grammar::k_unbounded;
-  std::vector<CharNetwork> texts;  ///< of pattern and format: a string is of each
+  std::vector<SchemaPattern> patterns;  ///< of pattern and format
   uint32_t n_items_min = 0;
   uint32_t n_items_max = grammar::k_unbounded;
   size_t n_prefix_items = 0;       ///< items that may have a schema of their own

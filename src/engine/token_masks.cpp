@@ -1,16 +1,21 @@
 #include "engine/token_masks.h"
 
+#include <algorithm>
+
 namespace patchbay {
 namespace {
 
-// Of one mask, or of the reading of one token: some 20 ms. A grammar of JSON with a vocabulary of
+// Of one mask, or of the reading of one token: some 10 ms. A grammar of JSON with a vocabulary of
 // 262,144 tokens needs a tenth of it at most.
-constexpr uint64_t k_most_work = uint64_t{1} << 20U;
+constexpr uint64_t k_most_work = uint64_t{1} << 18U;
+// And for each byte that is read, for when a whole text is read again.
+constexpr uint64_t k_work_per_byte = 32;
 // A node of the vocabulary is looked at in a tenth of the time that a place of a state takes.
 constexpr uint64_t k_nodes_per_work = 8;
 
-// A mask of 262,144 tokens has 32 KiB.
+// A mask of 262,144 tokens has 32 KiB; a row has 1 KiB, a state some 100 bytes.
 constexpr size_t k_most_mask_bytes = size_t{8} << 20U;
+constexpr size_t k_most_row_bytes = size_t{8} << 20U;
 constexpr size_t k_most_state_bytes = size_t{16} << 20U;
 
 }  // namespace
@@ -41,14 +46,21 @@ Expected<TokenMasks::State> TokenMasks::read(State state, std::string_view bytes
   const uint64_t before = states_.work();
   for (const char byte : bytes) {
     state = states_.step(state, static_cast<uint8_t>(byte));
-    if (const auto checked = check_work(states_.work() - before); !checked)
+    const uint64_t free_work = k_work_per_byte * bytes.size();
+    const uint64_t work = states_.work() - before;
+    if (const auto checked = check_work(work - std::min(work, free_work)); !checked)
       return tl::unexpected(checked.error());
   }
   return state;
 }
 
+bool TokenMasks::is_full() const {
+  return states_.size_bytes() >= k_most_state_bytes || states_.overflowed();
+}
+
 void TokenMasks::make_room() {
-  if (states_.size_bytes() < k_most_state_bytes && !states_.overflowed()) return;
+  if (states_.row_bytes() >= k_most_row_bytes) states_.drop_rows();
+  if (!is_full()) return;
   states_.clear();
   masks_.clear();
   mask_bytes_ = 0;

@@ -36,13 +36,16 @@ class TokenMasks {
   /// The state after more text; k_dead when the grammar has no such text. Fails as at() does.
   [[nodiscard]] Expected<State> read(State state, std::string_view bytes);
 
-  /// States are forgotten when they take too much room, and their numbers mean something else from
-  /// then on. Changes with it.
+  /// Changes when states are forgotten: their numbers mean something else from then on.
   [[nodiscard]] uint32_t epoch() const { return epoch_; }
-  /// Makes room if need be. REQUIRES: nobody holds a state of this epoch, or will use it again.
+  /// The states take all the room that they may.
+  [[nodiscard]] bool is_full() const;
+  /// Forgets what takes too much room.
   void make_room();
 
-  [[nodiscard]] size_t size_bytes() const { return states_.size_bytes() + mask_bytes_; }
+  [[nodiscard]] size_t size_bytes() const {
+    return states_.size_bytes() + states_.row_bytes() + mask_bytes_;
+  }
 
  private:
   using RankRange = std::pair<uint32_t, uint32_t>;
