@@ -79,7 +79,9 @@ class SchemaCompiler {
   /// One option of each group, in every combination.
   Expr combinations_of(const SchemaDocument::Expansion &expansion) {
     SchemaSet own;
-    for (const uint32_t schema : expansion.schemas) own.push_back({schema, true});
+    for (const uint32_t schema : expansion.schemas) {
+      if (document_.has_own_keywords(schema)) own.push_back({schema, true});
+    }
     std::vector<SchemaSet> sets{own};
     for (const auto &group : expansion.groups) {
       if (group.is_one_of) check_one_of(group);

@@ -22,41 +22,39 @@ constexpr size_t k_most_keys = 10'000;
 // Schemas within schemas by $ref, allOf, anyOf: looking at them recurses.
 constexpr size_t k_most_nested = 200;
 
-/// Keywords that are honoured.
-constexpr std::array<std::string_view, 28> k_honoured{"$ref",
-                                                      "$defs",
-                                                      "definitions",
-                                                      "allOf",
-                                                      "anyOf",
-                                                      "oneOf",
-                                                      "type",
-                                                      "nullable",
-                                                      "enum",
-                                                      "const",
-                                                      "properties",
-                                                      "required",
-                                                      "items",
-                                                      "prefixItems",
-                                                      "minItems",
-                                                      "maxItems",
-                                                      "pattern",
-                                                      "format",
-                                                      "minLength",
-                                                      "maxLength",
-                                                      "minimum",
-                                                      "maximum",
-                                                      "exclusiveMinimum",
-                                                      "exclusiveMaximum",
-                                                      "multipleOf",
-                                                      "additionalProperties",
-                                                      "minProperties",
-                                                      "maxProperties"};
+/// Keywords that say what is valid by naming other schemas.
+constexpr std::array<std::string_view, 4> k_joining{"$ref", "allOf", "anyOf", "oneOf"};
+
+/// Those that say it themselves.
+constexpr std::array<std::string_view, 22> k_own{"type",
+                                                 "nullable",
+                                                 "enum",
+                                                 "const",
+                                                 "properties",
+                                                 "required",
+                                                 "items",
+                                                 "minItems",
+                                                 "maxItems",
+                                                 "pattern",
+                                                 "additionalProperties",
+                                                 "format",
+                                                 "prefixItems",
+                                                 "minLength",
+                                                 "minimum",
+                                                 "maximum",
+                                                 "exclusiveMinimum",
+                                                 "exclusiveMaximum",
+                                                 "maxLength",
+                                                 "multipleOf",
+                                                 "minProperties",
+                                                 "maxProperties"};
 
 /// Those that say nothing about what is valid.
-constexpr std::array<std::string_view, 14> k_annotations{
-    "title",      "description",     "default",          "examples",     "example",
-    "deprecated", "readOnly",        "writeOnly",        "$comment",     "$schema",
-    "$id",        "contentEncoding", "contentMediaType", "contentSchema"};
+constexpr std::array<std::string_view, 16> k_annotations{
+    "$defs",        "definitions", "title",      "description",     "default",
+    "examples",     "example",     "deprecated", "readOnly",        "writeOnly",
+    "$comment",     "$schema",     "$id",        "contentEncoding", "contentMediaType",
+    "contentSchema"};
 
 Json parse(std::string_view text) {
   if (text.size() > k_most_bytes) {
@@ -106,26 +104,34 @@ std::string escaped(const std::string &name) {
 SchemaDocument::SchemaDocument(std::string_view text) : json_(parse(text)) {}
 
 uint32_t SchemaDocument::schema_at(const Json &json, const std::string &pointer) {
-  const auto [known, is_new] =
-      number_of_.try_emplace(&json, static_cast<uint32_t>(schemas_.size()));
+  if (const auto known = number_of_.find(&json); known != number_of_.end()) return known->second;
+  std::string text = json.dump();
+  spend(text.size());
+  const auto [equal, is_new] =
+      number_of_text_.try_emplace(std::move(text), static_cast<uint32_t>(schemas_.size()));
+  number_of_[&json] = equal->second;
   if (is_new) {
-    schemas_.push_back({&json, pointer});
-    check_keywords(known->second);
+    schemas_.push_back({.json = &json, .pointer = pointer});
+    check_keywords(equal->second);
   }
-  return known->second;
+  return equal->second;
 }
 
-void SchemaDocument::check_keywords(uint32_t schema) const {
+void SchemaDocument::check_keywords(uint32_t schema) {
   const Json &value = json(schema);
   if (value.is_boolean()) return;
   if (!value.is_object()) refuse(schema, "a schema is an object, true or false");
+  const auto is_one_of = [](const auto &list, const std::string &key) {
+    return std::ranges::find(list, key) != list.end();
+  };
   for (const auto &[key, member] : value.items()) {
-    const bool is_known = std::ranges::find(k_honoured, key) != k_honoured.end() ||
-                          std::ranges::find(k_annotations, key) != k_annotations.end() ||
-                          key.starts_with("x-");
-    const bool is_unique = key == "uniqueItems" && member == false;
+    const bool is_own = is_one_of(k_own, key);
+    schemas_[schema].has_own_keywords |= is_own;
+    const bool says_nothing = is_one_of(k_annotations, key) || key.starts_with("x-") ||
+                              (key == "uniqueItems" && member == false);
     if (key == "$id" && schema != 0) refuse(schema, key, "$id is supported at the root only");
-    if (!is_known && !is_unique) refuse(schema, key, fmt::format("{} is not supported", key));
+    if (!is_own && !says_nothing && !is_one_of(k_joining, key))
+      refuse(schema, key, fmt::format("{} is not supported", key));
   }
 }
 

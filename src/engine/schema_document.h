@@ -33,8 +33,8 @@ struct SchemaPart {
 /// Rising.
 using SchemaSet = std::vector<SchemaPart>;
 
-/// A JSON schema's text and the schemas in it, each by a number. Which keywords there are is
-/// checked when a schema is first looked at.
+/// A JSON schema's text and the schemas in it, by numbers: schemas of equal text say the same and
+/// have one. Which keywords there are is checked when a schema is first looked at.
 class SchemaDocument {
  public:
   using Json = nlohmann::ordered_json;
@@ -46,8 +46,13 @@ class SchemaDocument {
 
   [[nodiscard]] uint32_t root() { return schema_at(json_, "#"); }
   [[nodiscard]] const Json &json(uint32_t schema) const { return *schemas_[schema].json; }
+  /// Where it stands, of equal ones the first that was looked at.
   [[nodiscard]] const std::string &pointer(uint32_t schema) const {
     return schemas_[schema].pointer;
+  }
+  /// Whether it says something itself, beside $ref, allOf, anyOf and oneOf.
+  [[nodiscard]] bool has_own_keywords(uint32_t schema) const {
+    return schemas_[schema].has_own_keywords;
   }
 
   /// The schema under a keyword, `json(schema)[keyword]`, or of a member or element of it.
@@ -93,16 +98,18 @@ class SchemaDocument {
   struct Schema {
     const Json *json = nullptr;
     std::string pointer;
+    bool has_own_keywords = false;
   };
   class Expander;
 
   [[nodiscard]] uint32_t schema_at(const Json &json, const std::string &pointer);
-  void check_keywords(uint32_t schema) const;
+  void check_keywords(uint32_t schema);
   [[nodiscard]] uint32_t follow(uint32_t schema);
 
   Json json_;
   std::vector<Schema> schemas_;
   std::unordered_map<const Json *, uint32_t> number_of_;
+  std::unordered_map<std::string, uint32_t> number_of_text_;
   std::map<std::string, CharNetwork> networks_;  // by pattern
   uint64_t work_ = 0;
 };
