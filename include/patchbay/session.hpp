@@ -18,6 +18,8 @@ struct GenerateOptions {
   std::vector<std::string>
       stop{};               ///< generation ends before the first of these; they are never emitted
   bool ignore_eos = false;  ///< end-of-generation tokens are never drawn
+  std::string grammar{};    ///< as in Request
+  std::string json_schema{};
 };
 
 struct GenerateResult {

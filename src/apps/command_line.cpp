@@ -222,6 +222,29 @@ std::vector<int32_t> parse_tokens(const std::string &list) {
   return tokens;
 }
 
+void add_grammar_options(CLI::App &app, GenerateOptions &generate) {
+  CLI::App *group = app.add_option_group("form", "what the answer has to be of");
+  const auto add = [group](const std::string &name, std::string &target, const std::string &what) {
+    group->add_option(name, target, what)
+        ->check([name](const std::string &text) { return text.empty() ? name + " is empty" : ""; })
+        ->type_name("TEXT");
+    group
+        ->add_option_function<std::string>(
+            name + "-file",
+            [&target, name](const std::string &path) {
+              target = read_input_text(path);
+              if (target.empty()) throw CLI::ValidationError(name + "-file", path + " is empty");
+            },
+            "the same from a file; - is standard input")
+        ->check(check_not_empty)
+        ->type_name("FILE");
+  };
+  add("--grammar", generate.grammar, "a grammar in GBNF");
+  add("--json-schema", generate.json_schema,
+      "a JSON schema; {\"type\": \"object\"} for any JSON object");
+  group->require_option(0, 1);
+}
+
 void add_run(CLI::App &app, RunArguments &arguments) {
   CLI::App *run_app = app.add_subcommand("run", "generate text from a prompt, with any adapters");
   add_model_options(*run_app, arguments.model);
@@ -266,6 +289,7 @@ void add_run(CLI::App &app, RunArguments &arguments) {
       ->allow_extra_args(false);
   run_app->add_flag("--ignore-eos", arguments.generate.ignore_eos,
                     "never draw an end-of-generation token");
+  add_grammar_options(*run_app, arguments.generate);
   add_sampling_options(*run_app, arguments);
   run_app
       ->add_option("--logits", arguments.logits_path,

@@ -18,6 +18,7 @@
 #include "engine/notifier.h"
 #include "engine/packed_cache.h"
 #include "engine/request_checks.h"
+#include "engine/request_grammar.h"
 #include "engine/session_store.h"
 
 namespace patchbay {
@@ -115,6 +116,7 @@ class Engine::Impl {
         limits_(limits_of(options, *executor)),
         geometry_(executor->kv_geometry()),
         reads_packed_(executor->reads_packed()),
+        grammars_(model_->loaded()),
         inbox_(std::make_shared<Inbox>(options.n_queue_max)),
         core_(std::move(executor), limits_,
               {.notify = [this](const auto &events) { notifier_.post(events); },
@@ -135,6 +137,7 @@ class Engine::Impl {
   KvGeometry geometry_;
   const bool reads_packed_;
   PackedCache packed_cache_;
+  GrammarCache grammars_;
   std::shared_ptr<Inbox> inbox_;
   CallQueue calls_;
   Notifier notifier_;
@@ -149,6 +152,8 @@ std::variant<RequestHandle, Error> Engine::Impl::submit(Request request) {
   const RequestBounds bounds{
       .n_vocab = model_->n_vocab(), .n_ctx = limits_.n_ctx, .n_seqs_max = limits_.n_seqs_max};
   if (auto checked = check_request(request, bounds); !checked) return checked.error();
+  auto masks = grammars_.get(request);
+  if (!masks) return masks.error();
   auto events = std::make_shared<EventQueue>(std::move(request.on_events));
   auto job = std::make_shared<Job>();
   try {
@@ -157,6 +162,7 @@ std::variant<RequestHandle, Error> Engine::Impl::submit(Request request) {
     return Error{error.code(), error.what()};
   }
   job->request = std::move(request);
+  job->masks = *std::move(masks);
   job->events = events;
   switch (inbox_->put(std::move(job))) {
     case Inbox::Put::full:

@@ -383,7 +383,9 @@ void EngineCore::take_logits(const Part &part) {
     draw(sequence, last);
     return;
   }
-  for (const auto &choice : fork_choices(part.sequence)) draw(*choice, last);
+  for (const auto &choice : fork_choices(part.sequence)) {
+    if (!job.ended) draw(*choice, last);
+  }
 }
 
 /// The prompt is computed: every choice gets a sequence that shares it. Returns all of them.
@@ -408,13 +410,19 @@ void EngineCore::draw(Sequence &sequence, std::span<const float> logits) {
     end_choice(sequence, StopReason::length);
     return;
   }
-  auto [event, end] = sequence.draw(logits, limits_.n_ctx);
-  ++job.usage.n_tokens_out;
-  ++counters_.n_tokens_out;
-  job.services.count([](ServiceStats &stats) { ++stats.n_tokens_out; });
-  roster_.charge(job, k_drawn_token_cost);
-  emit(job, std::move(event));
-  if (end) end_choice(sequence, *end);
+  auto drawn = sequence.draw(logits, limits_.n_ctx);
+  if (!drawn) {
+    end_job(sequence.shared_job(), drawn.error());
+    return;
+  }
+  if (drawn->event) {
+    ++job.usage.n_tokens_out;
+    ++counters_.n_tokens_out;
+    job.services.count([](ServiceStats &stats) { ++stats.n_tokens_out; });
+    roster_.charge(job, k_drawn_token_cost);
+    emit(job, *std::move(drawn->event));
+  }
+  if (drawn->end) end_choice(sequence, *drawn->end);
 }
 
 void EngineCore::end_choice(Sequence &sequence, StopReason reason) {

@@ -11,6 +11,7 @@
 #include "engine/fair_share.h"
 #include "engine/service_counters.h"
 #include "engine/spans.h"
+#include "engine/token_masks.h"
 #include "kv/prefix_content.h"
 #include "lora/packed_adapter.h"
 #include "patchbay/request.hpp"
@@ -28,6 +29,9 @@ struct Job {
   uint64_t arrival = 0;  ///< order of submission
   /// By adapter of the request, where the caller has packed it already; goes on admission.
   std::map<const Adapter *, std::shared_ptr<const PackedAdapter>> packed;
+
+  /// What the answers must be of; null: anything. Shared with other requests of the same grammar.
+  std::shared_ptr<TokenMasks> masks;
 
   std::vector<WornFrom> worn;  ///< what keys and values depend on, span by span
   // While it is in the engine.

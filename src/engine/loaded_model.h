@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "arch/family.h"
+#include "engine/lazy_token_trie.h"
 #include "engine/model_digest.h"
 #include "model/base_info.h"
 #include "model/rotation_store.h"
@@ -21,6 +22,7 @@ struct LoadedModel {
   DecoderWeights weights;                          ///< views into both
   std::shared_ptr<const Tokenizer> tokenizer;      ///< null: the file has none
   ModelDigest digest;                              ///< of the file
+  LazyTokenTrie token_trie;                        ///< of the tokenizer, for grammars
 
   [[nodiscard]] const HParams &hparams() const { return info.hparams; }
 };

@@ -110,6 +110,22 @@ int32_t Sampler::sample(std::span<const float> logits) {
     if (std::isfinite(logits[best])) return static_cast<int32_t>(best);
   }
   adjusted_.assign(logits.begin(), logits.end());
+  // Nothing finite: all are equal.
+  return sample_adjusted().value_or(0);
+}
+
+std::optional<int32_t> Sampler::sample(std::span<const float> logits, const TokenMask &allowed) {
+  // Mostly the best token is one that is allowed.
+  if (params_.temperature == 0 && !changes_logits()) {
+    const auto best = static_cast<int32_t>(index_of_largest(logits));
+    if (allowed.allows(best) && std::isfinite(logits[static_cast<size_t>(best)])) return best;
+  }
+  adjusted_.assign(logits.begin(), logits.end());
+  allowed.leave_out(adjusted_);
+  return sample_adjusted();
+}
+
+std::optional<int32_t> Sampler::sample_adjusted() {
   if (changes_logits()) apply_bias_and_penalties(adjusted_);
   constexpr float k_never = -std::numeric_limits<float>::infinity();
   for (float &logit : adjusted_) {
@@ -117,7 +133,8 @@ int32_t Sampler::sample(std::span<const float> logits) {
   }
   const size_t best = index_of_largest(adjusted_);
   const float most = adjusted_[best];
-  if (params_.temperature == 0 || most == k_never) return static_cast<int32_t>(best);
+  if (most == k_never) return std::nullopt;
+  if (params_.temperature == 0) return static_cast<int32_t>(best);
 
   // Tails are cut by probabilities at temperature 1.
   const float least = most - k_reach * std::max(params_.temperature, 1.0F);

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/token_mask.h"
 #include "patchbay/sampling.hpp"
 
 namespace patchbay {
@@ -26,6 +28,10 @@ class Sampler {
   /// One token from F32 [n_vocab]. Entries that are not finite are never drawn unless nothing else
   /// is left.
   [[nodiscard]] int32_t sample(std::span<const float> logits);
+  /// One that is allowed, as if the others had no logits; none when no entry that is left is
+  /// finite.
+  [[nodiscard]] std::optional<int32_t> sample(std::span<const float> logits,
+                                              const TokenMask &allowed);
 
  private:
   struct Candidate {
@@ -35,6 +41,8 @@ class Sampler {
 
   [[nodiscard]] bool changes_logits() const;
   void apply_bias_and_penalties(std::span<float> logits) const;
+  /// From adjusted_, before bias and penalties.
+  [[nodiscard]] std::optional<int32_t> sample_adjusted();
   /// `most` is the largest logit of the candidates.
   [[nodiscard]] int32_t draw(std::vector<Candidate> candidates, float most);
   /// Applies top_k, top_p and min_p. What stays is sorted when something was cut.

@@ -29,7 +29,9 @@ Sequence::Sequence(std::shared_ptr<Job> job, uint32_t i_choice,
       tokenizer_(tokenizer.get()),
       tokens_(job_->request.prompt),
       sampler_(make_sampler(job_->request, i_choice, tokenizer_)),
-      text_(tokenizer, job_->request.stop) {}
+      text_(tokenizer, job_->request.stop) {
+  if (job_->masks != nullptr) matcher_.emplace(job_->masks);
+}
 
 void Sequence::sit_down(int32_t seq_id, uint32_t n_computed) {
   seq_id_ = seq_id;
@@ -62,8 +64,11 @@ Chunk Sequence::next_chunk(uint32_t n_tokens) const {
           .all_logits = job_->request.prompt_logits && in_prompt && !job_->forked};
 }
 
-Sequence::Drawn Sequence::draw(std::span<const float> logits, uint32_t n_ctx) {
-  const int32_t token = sampler_.sample(logits);
+Expected<Sequence::Drawn> Sequence::draw(std::span<const float> logits, uint32_t n_ctx) {
+  const auto chosen = choose(logits);
+  if (!chosen) return tl::unexpected(chosen.error());
+  if (!*chosen) return Drawn{.end = StopReason::eos};
+  const int32_t token = **chosen;
   sampler_.accept(token);
   tokens_.push_back(token);
   TokenEvent event{.i_choice = i_choice_, .token = token};
@@ -72,13 +77,34 @@ Sequence::Drawn Sequence::draw(std::span<const float> logits, uint32_t n_ctx) {
     event.logprob = logprobs.chosen;
     event.top = std::move(logprobs.top);
   }
-  if (tokenizer_ != nullptr && tokenizer_->is_eog(token)) return {event, StopReason::eos};
+  if (is_eog(token)) return Drawn{std::move(event), StopReason::eos};
+  if (matcher_) {
+    if (const auto went_on = matcher_->accept(token); !went_on)
+      return tl::unexpected(went_on.error());
+  }
   event.text = text_.push(token);
-  return {event, end_now(n_ctx)};
+  return Drawn{std::move(event), end_now(n_ctx)};
+}
+
+/// The next token; none where the grammar has come to its end.
+Expected<std::optional<int32_t>> Sequence::choose(std::span<const float> logits) {
+  if (!matcher_) return sampler_.sample(logits);
+  if (!matcher_->goes_on()) return std::nullopt;
+  const auto allowed = matcher_->allowed();
+  if (!allowed) return tl::unexpected(allowed.error());
+  const auto token = sampler_.sample(logits, **allowed);
+  if (token || matcher_->accepts()) return token;
+  return fail(ErrorCode::invalid_argument,
+              "the grammar allows none of the tokens that may be drawn here");
+}
+
+bool Sequence::is_eog(int32_t token) const {
+  return tokenizer_ != nullptr && tokenizer_->is_eog(token);
 }
 
 std::optional<StopReason> Sequence::end_now(uint32_t n_ctx) const {
   if (text_.stopped()) return StopReason::stop;
+  if (matcher_ && !matcher_->goes_on()) return StopReason::eos;
   const Request &request = job_->request;
   const size_t n_out = tokens_.size() - request.prompt.size();
   const bool enough = request.n_predict >= 0 && n_out >= static_cast<size_t>(request.n_predict);

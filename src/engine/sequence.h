@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/grammar_matcher.h"
 #include "engine/job.h"
 #include "engine/sampler.h"
 #include "engine/step_plan.h"
@@ -53,17 +54,20 @@ class Sequence {
   void stop_following() { n_shared_ = 0; }
 
   struct Drawn {
-    TokenEvent event;
-    std::optional<StopReason> end;  ///< why this token is the last one
+    std::optional<TokenEvent> event;  ///< none: the grammar lets nothing follow
+    std::optional<StopReason> end;    ///< why no token comes after it
   };
   /// Draws the token after the last one from F32 [n_vocab]; `n_ctx`: tokens that the cache can
-  /// hold of this sequence.
-  [[nodiscard]] Drawn draw(std::span<const float> logits, uint32_t n_ctx);
+  /// hold of this sequence. invalid_argument: the request's grammar wants more text, and no token
+  /// that may be drawn goes on with it; or it is too ambiguous.
+  [[nodiscard]] Expected<Drawn> draw(std::span<const float> logits, uint32_t n_ctx);
 
   /// The end of the answer, with the text that was held back.
   [[nodiscard]] ChoiceEnd finish(StopReason reason);
 
  private:
+  [[nodiscard]] Expected<std::optional<int32_t>> choose(std::span<const float> logits);
+  [[nodiscard]] bool is_eog(int32_t token) const;
   [[nodiscard]] std::optional<StopReason> end_now(uint32_t n_ctx) const;
 
   std::shared_ptr<Job> job_;
@@ -75,6 +79,7 @@ class Sequence {
   std::weak_ptr<const Sequence> leader_;
   uint32_t n_shared_ = 0;  // with the leader; 0: there is none
   Sampler sampler_;
+  std::optional<GrammarMatcher> matcher_;
   TextStream text_;
 };
 

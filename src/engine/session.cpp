@@ -104,7 +104,9 @@ GenerateResult Session::generate(const std::vector<int32_t> &prompt, const Gener
                                            .sampling = options.sampling,
                                            .n_predict = options.n_predict,
                                            .stop = options.stop,
-                                           .ignore_eos = options.ignore_eos});
+                                           .ignore_eos = options.ignore_eos,
+                                           .grammar = options.grammar,
+                                           .json_schema = options.json_schema});
   GenerateResult result = Collector(handle, on_text).collect();
   result.active_from = std::move(active_from);
   return result;

@@ -80,6 +80,15 @@ size_t utf8_size_at(std::string_view text, size_t pos) {
   return lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
+char32_t code_point_at(std::string_view text, size_t pos) {
+  const size_t n_bytes = utf8_size_at(text, pos);
+  auto code_point = static_cast<char32_t>(static_cast<uint8_t>(text[pos]));
+  if (n_bytes > 1) code_point &= 0x3FU >> (n_bytes - 1);  // the marks of the first byte
+  for (const char byte : text.substr(pos + 1, n_bytes - 1))
+    code_point = code_point << 6U | (static_cast<char32_t>(byte) & 0x3FU);
+  return code_point;
+}
+
 std::string to_utf8(char32_t code_point) {
   const auto tail = [&](int shift) {
     return static_cast<char>(0x80 | ((code_point >> shift) & 0x3F));

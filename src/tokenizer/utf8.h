@@ -37,6 +37,9 @@ class Utf8Repair {
 /// `pos` is a border in it.
 [[nodiscard]] size_t utf8_size_at(std::string_view text, size_t pos);
 
+/// The character that begins at text[pos]. REQUIRES: as utf8_size_at.
+[[nodiscard]] char32_t code_point_at(std::string_view text, size_t pos);
+
 /// One code point as UTF-8. REQUIRES: not a surrogate and below 0x110000.
 [[nodiscard]] std::string to_utf8(char32_t code_point);
 

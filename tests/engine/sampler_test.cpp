@@ -176,5 +176,44 @@ TEST(CheckSampling, NamesTheParameterThatIsOutOfRange) {
   EXPECT_TRUE(check_sampling({.logit_bias = {{8, -k_inf}}}, 9));
 }
 
+TokenMask mask_of(uint32_t n_vocab, const std::vector<int32_t> &allowed) {
+  TokenMask mask(n_vocab);
+  for (const int32_t token : allowed) mask.allow(token);
+  return mask;
+}
+
+TEST(Sampler, OfAllowedTokensTheBestIsTakenAtTemperatureZero) {
+  const std::vector<float> logits{1, 5, 3, 4};
+  EXPECT_EQ(Sampler(plain(0)).sample(logits, mask_of(4, {0, 1})), 1);
+  EXPECT_EQ(Sampler(plain(0)).sample(logits, mask_of(4, {0, 2})), 2);
+  SamplingParams biased = plain(0);
+  biased.logit_bias = {{1, 100.0F}, {0, 3.0F}};
+  EXPECT_EQ(Sampler(biased).sample(logits, mask_of(4, {0, 2})), 0);
+}
+
+TEST(Sampler, AllowedTokensAreDrawnAsIfThereWereNoOthers) {
+  const std::vector<float> logits{std::log(0.1F), 9, std::log(0.3F), 8};
+  SamplingParams params = plain(1);
+  params.top_k = 2;  // among the allowed
+  Sampler sampler(params);
+  std::map<int32_t, double> part;
+  constexpr int k_draws = 20000;
+  for (int i = 0; i < k_draws; ++i)
+    part[*sampler.sample(logits, mask_of(4, {0, 2}))] += 1.0 / k_draws;
+  EXPECT_NEAR(part[0], 0.25, 0.02);
+  EXPECT_NEAR(part[2], 0.75, 0.02);
+}
+
+TEST(Sampler, WhereNothingAllowedIsLeftThereIsNoToken) {
+  const std::vector<float> logits{1, 2, -k_inf};
+  for (const float temperature : {0.0F, 1.0F}) {
+    EXPECT_EQ(Sampler(plain(temperature)).sample(logits, mask_of(3, {})), std::nullopt);
+    EXPECT_EQ(Sampler(plain(temperature)).sample(logits, mask_of(3, {2})), std::nullopt);
+    SamplingParams forbidding = plain(temperature);
+    forbidding.logit_bias = {{1, -k_inf}};
+    EXPECT_EQ(Sampler(forbidding).sample(logits, mask_of(3, {1, 2})), std::nullopt);
+  }
+}
+
 }  // namespace
 }  // namespace patchbay

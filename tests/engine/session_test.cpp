@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "engine/loaded_model.h"
+#include "engine/spelled_model.h"
 #include "engine/step_support.h"
 #include "lora/random_adapter.h"
 #include "patchbay/patchbay.hpp"
@@ -16,28 +17,9 @@ namespace {
 using testing::ElementsAre;
 using testing::SizeIs;
 
-constexpr int32_t k_end = 47;
-
-/// A tiny llama whose tokens 0..46 are written as letters and whose token 47 ends the text.
-std::filesystem::path write_model(const TempDir &dir, const std::string &name) {
-  GgufBuilder file = build_tiny_model(tiny_llama());
-  std::vector<std::string> tokens;
-  std::vector<int32_t> types(48, 1);
-  for (int i = 0; i < k_end; ++i) tokens.push_back(std::string(1, static_cast<char>('A' + i)));
-  tokens.push_back("<|end|>");
-  types[k_end] = 3;
-  file.set("tokenizer.ggml.model", "gpt2")
-      .set("tokenizer.ggml.pre", "default")
-      .set_array("tokenizer.ggml.tokens", tokens)
-      .set_array("tokenizer.ggml.token_type", types)
-      .set_array("tokenizer.ggml.merges", std::vector<std::string>{})
-      .set("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(k_end));
-  return dir.write(name, file.bytes());
-}
-
 class SessionTest : public testing::Test {
  protected:
-  SessionTest() : model_(Model::load(write_model(dir_, "model.gguf"))) {}
+  SessionTest() : model_(Model::load(write_spelled_model(dir_, "model.gguf"))) {}
 
   [[nodiscard]] Session session(uint32_t n_ctx = 64, uint32_t n_ubatch = 256) const {
     return Session(
