@@ -9,9 +9,12 @@ namespace patchbay {
 /// Why a request or a call was refused; a short canonical list in the manner of absl::StatusCode.
 enum class ErrorCode {
   invalid_argument,
+  unauthenticated,    ///< nobody known asks
+  permission_denied,  ///< somebody known asks for what is not theirs
   not_found,
   context_overflow,
   out_of_memory,
+  too_large,    ///< more than is taken at a time
   queue_full,   ///< too much is waiting already
   unavailable,  ///< loading or shutting down
   cancelled,

@@ -357,6 +357,48 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 
+void add_serve(CLI::App &app, ServeArguments &arguments) {
+  CLI::App *serve_app = app.add_subcommand("serve", "answer HTTP requests, each with its adapters");
+  add_model_options(*serve_app, arguments.model);
+  HttpOptions &http = arguments.http;
+  serve_app->add_option("--host", http.host, "address to listen on")->capture_default_str();
+  number<uint16_t>(*serve_app, "--port", http.port, 0, 65535, "port to listen on; 0: any free one");
+  serve_app->add_option("-a,--alias", arguments.alias, "what requests call the base model")
+      ->check(check_not_empty)
+      ->type_name("NAME");
+  serve_app
+      ->add_option(
+          "--lora-dir", arguments.lora_dirs,
+          "folder from which adapters may be loaded over HTTP, and on first use; repeatable")
+      ->type_name("DIR")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  switch_off(*serve_app, "--lora-init-without-apply", arguments.apply_adapters,
+             "load the adapters of --lora at strength 0");
+  number(*serve_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
+         "tokens that the KV cache holds, shared by all requests")
+      ->default_str("the model's context, at most 4096");
+  number(*serve_app, "--parallel", arguments.model.engine.n_seqs_max, 1U, 4096U,
+         "answers in the making at once");
+  serve_app->add_option("--api-key", arguments.api_keys, "a key that may do everything; repeatable")
+      ->type_name("KEY")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  serve_app
+      ->add_option("--api-key-file", arguments.api_key_files,
+                   "keys as JSON lines {\"key\", \"name\", \"admin\", \"adapters\", \"tenant\"}")
+      ->type_name("FILE")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  auto *cert = serve_app->add_option("--ssl-cert-file", http.tls_cert_file, "certificate, PEM");
+  auto *key = serve_app->add_option("--ssl-key-file", http.tls_key_file, "its private key, PEM");
+  cert->needs(key)->type_name("FILE");
+  key->needs(cert)->type_name("FILE");
+  number(*serve_app, "--threads-http", http.n_threads, 1U, 256U, "threads for connections");
+  number(*serve_app, "--drain", arguments.drain_s, 0U, 86400U,
+         "seconds that running requests may go on after a signal");
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, char **argv) {
@@ -377,10 +419,13 @@ CommandLine parse_command_line(int argc, char **argv) {
   add_tokenize(app, tokenize_arguments);
   add_inspect(app, inspect_arguments);
   add_bench(app, bench_arguments);
+  ServeArguments serve_arguments;
+  add_serve(app, serve_arguments);
   try {
     app.parse(argc, argv);
     name_loras(run_arguments.model.loras);
     name_loras(bench_arguments.model.loras);
+    name_loras(serve_arguments.model.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = app.exit(asked)};
   } catch (const CLI::ParseError &error) {
@@ -398,6 +443,8 @@ CommandLine parse_command_line(int argc, char **argv) {
     return {.command = [tokenize_arguments] { return tokenize(tokenize_arguments); }};
   if (app.got_subcommand("inspect"))
     return {.command = [inspect_arguments] { return inspect(inspect_arguments); }};
+  if (app.got_subcommand("serve"))
+    return {.command = [serve_arguments] { return serve(serve_arguments); }};
   return {.command = [bench_arguments] { return bench(bench_arguments); }};
 }
 

@@ -8,6 +8,7 @@
 
 #include "apps/lora_list.h"
 #include "patchbay/session.hpp"
+#include "server/http_options.h"
 
 namespace patchbay {
 
@@ -74,11 +75,23 @@ struct BenchArguments {
   bool json = false;
 };
 
+struct ServeArguments {
+  ModelArguments model;
+  HttpOptions http;
+  std::string alias;  ///< what requests call the base; empty: the file's stem
+  std::vector<std::string> lora_dirs;
+  bool apply_adapters = true;  ///< those of --lora are worn by requests that say nothing
+  std::vector<std::string> api_keys;
+  std::vector<std::string> api_key_files;
+  uint32_t drain_s = 30;  ///< how long running requests may go on after a signal
+};
+
 // The subcommands. They throw LoadError, UsageError and std::invalid_argument; main turns these
 // into exit codes.
 int run(const RunArguments &arguments);
 int tokenize(const TokenizeArguments &arguments);
 int inspect(const InspectArguments &arguments);
 int bench(const BenchArguments &arguments);
+int serve(const ServeArguments &arguments);
 
 }  // namespace patchbay

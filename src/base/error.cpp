@@ -6,12 +6,18 @@ std::string_view to_string(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument:
       return "invalid_argument";
+    case ErrorCode::unauthenticated:
+      return "unauthenticated";
+    case ErrorCode::permission_denied:
+      return "permission_denied";
     case ErrorCode::not_found:
       return "not_found";
     case ErrorCode::context_overflow:
       return "context_overflow";
     case ErrorCode::out_of_memory:
       return "out_of_memory";
+    case ErrorCode::too_large:
+      return "too_large";
     case ErrorCode::queue_full:
       return "queue_full";
     case ErrorCode::unavailable:

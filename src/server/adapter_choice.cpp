@@ -1,0 +1,127 @@
+#include "server/adapter_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace patchbay {
+namespace {
+
+AdapterChoice refuse(ErrorCode code, std::string message, std::string param) {
+  AdapterChoice choice;
+  choice.error.emplace();
+  choice.error->error.code = code;
+  choice.error->error.message = std::move(message);
+  choice.error->param = std::move(param);
+  return choice;
+}
+
+/// "base:adapter" with the base's own name in front, which may hold colons itself.
+std::optional<std::string> without_base(const std::string &model, const std::string &base) {
+  const std::string prefix = base + ":";
+  if (!model.starts_with(prefix) || model.size() == prefix.size()) return std::nullopt;
+  return model.substr(prefix.size());
+}
+
+/// The listed ones, in the order of the request.
+AdapterChoice choose_listed(const Service &service, const std::vector<ListedAdapter> &listed) {
+  AdapterChoice choice;
+  for (const auto &one : listed) {
+    const auto entry = one.id ? service.registry.find(*one.id) : service.registry.find(*one.name);
+    const std::string who = one.id ? fmt::format("id {}", *one.id) : fmt::format("'{}'", *one.name);
+    if (!entry)
+      return refuse(ErrorCode::invalid_argument, "lora: there is no adapter " + who, "lora");
+    const auto is_same = [&](const WornEntry &other) { return other.entry.id == entry->id; };
+    if (std::ranges::any_of(choice.worn, is_same))
+      return refuse(ErrorCode::invalid_argument,
+                    fmt::format("lora: adapter {} is there twice", who), "lora");
+    const float strength = one.strength.value_or(entry->strength);
+    choice.worn.push_back({.entry = *entry, .strength = strength});
+  }
+  return choice;
+}
+
+/// A `model` that names an adapter and a list that says something else.
+bool agree(const std::vector<WornEntry> &listed, const RegisteredAdapter &named) {
+  return listed.size() == 1 && listed.front().entry.id == named.id;
+}
+
+}  // namespace
+
+AdapterWish read_adapter_wish(JsonFields &fields) {
+  AdapterWish wish;
+  wish.model = fields.text("model");
+  const Json *list = fields.array("lora");
+  if (list == nullptr) return wish;
+  wish.lora.emplace();
+  for (const Json &item : *list) {
+    JsonFields one(item, "lora[]");
+    ListedAdapter listed;
+    listed.id = one.integer("id", 0, std::numeric_limits<int64_t>::max());
+    listed.name = one.text("name");
+    constexpr double k_most = std::numeric_limits<float>::max();
+    const auto scale = one.number("scale", -k_most, k_most);
+    if (scale) listed.strength = static_cast<float>(*scale);
+    if (one.error() == nullptr && listed.id.has_value() == listed.name.has_value())
+      one.refuse("", "an object with either id or name", item);
+    if (one.error() != nullptr) {
+      fields.take_error(*one.error());
+      return wish;
+    }
+    wish.lora->push_back(std::move(listed));
+  }
+  return wish;
+}
+
+asio::awaitable<AdapterChoice> choose_adapters(Service &service, Principal principal,
+                                               AdapterWish wish) {
+  AdapterChoice choice;
+  if (wish.lora) choice = choose_listed(service, *wish.lora);
+  if (choice.error) co_return choice;
+  choice.model = service.model_id;
+
+  std::string name = wish.adapter.value_or("");
+  std::string field = wish.adapter_field;
+  if (name.empty() && wish.model && *wish.model != service.model_id) {
+    field = "model";
+    name = *wish.model;
+  }
+  if (!name.empty()) {
+    auto entry = co_await service.loader.find_or_load(name);
+    const auto inner = entry ? std::nullopt : without_base(name, service.model_id);
+    if (inner) entry = co_await service.loader.find_or_load(*inner);
+    if (!entry) {
+      const bool is_unknown = entry.error().code == ErrorCode::not_found;
+      const std::string message =
+          is_unknown ? fmt::format("The model `{}` does not exist.", name) : entry.error().message;
+      co_return refuse(entry.error().code, message, field);
+    }
+    if (wish.lora && !agree(choice.worn, *entry)) {
+      co_return refuse(ErrorCode::invalid_argument,
+                       fmt::format("{} names the adapter '{}' and lora lists others", field, name),
+                       "lora");
+    }
+    WornEntry worn;
+    worn.strength = entry->strength;
+    worn.entry = std::move(*entry);
+    if (!wish.lora) choice.worn.push_back(std::move(worn));
+    choice.model = name;
+  } else if (!wish.lora) {
+    for (auto &[entry, strength] : service.registry.defaults()) {
+      WornEntry worn;
+      worn.entry = std::move(entry);
+      worn.strength = strength;
+      choice.worn.push_back(std::move(worn));
+    }
+  }
+  for (const auto &one : choice.worn) {
+    if (!principal.may_wear(one.entry.name)) {
+      co_return refuse(ErrorCode::permission_denied,
+                       fmt::format("this key may not use the adapter '{}'", one.entry.name), field);
+    }
+  }
+  co_return choice;
+}
+
+}  // namespace patchbay

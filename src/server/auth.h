@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/sha256.h"
+
+namespace patchbay {
+
+/// On whose behalf a request comes, and what they may do.
+struct Principal {
+  std::string name{};
+  std::string tenant{};  ///< whose share of the machine and whose prefixes
+  bool is_admin = true;
+  std::vector<std::string> adapters{"*"};  ///< names that may be worn; "*" alone: all
+
+  [[nodiscard]] bool may_wear(std::string_view adapter) const;
+};
+
+/// The keys that the server knows. Keys themselves are not kept, only their digests. Any thread.
+class KeyRing {
+ public:
+  /// A key that may do everything. Throws std::invalid_argument: it is empty.
+  void add_admin(std::string_view key);
+  /// JSON lines {"key", "name", "admin": false, "adapters": ["*"], "tenant"}; the tenant is the
+  /// name where there is none. Throws LoadError that names file and line.
+  void add_file(const std::filesystem::path &path);
+
+  [[nodiscard]] bool empty() const { return keys_.empty(); }
+
+  /// Who holds the key of this Authorization header ("Bearer KEY") or of `x_api_key`. Without keys
+  /// everybody is an administrator. Takes the same time whatever key is given. Refused:
+  /// unauthenticated.
+  [[nodiscard]] Expected<Principal> authenticate(std::optional<std::string_view> authorization,
+                                                 std::optional<std::string_view> x_api_key) const;
+
+ private:
+  struct Key {
+    Sha256Digest digest{};
+    Principal principal;
+  };
+
+  std::vector<Key> keys_;
+};
+
+}  // namespace patchbay

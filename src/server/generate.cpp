@@ -1,0 +1,161 @@
+#include "server/generate.h"
+
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "server/event_source.h"
+
+namespace patchbay {
+namespace {
+
+/// Proxies close connections that are quiet for a minute; some for half of one.
+constexpr std::chrono::milliseconds k_quiet{15000};
+
+void add_worn_header(Exchange &exchange, const std::vector<WornEntry> &worn) {
+  std::string names = adapter_header(worn);
+  if (!names.empty()) exchange.add_header("x-adapter-id", std::move(names));
+}
+
+/// One request on its way through the engine.
+class Generation {
+ public:
+  Generation(Service &service, Exchange &exchange, ErrorShape errors, DialectRequest asked)
+      : service_(service), exchange_(exchange), errors_(errors), asked_(std::move(asked)) {}
+
+  asio::awaitable<void> run(Principal principal) {
+    AdapterWish wish = std::move(asked_.wish);
+    AdapterChoice choice =
+        co_await choose_adapters(service_, std::move(principal), std::move(wish));
+    if (choice.error) co_return co_await refuse(std::move(*choice.error));
+    wear(choice.worn, asked_.request);
+    asked_.format->choose(choice);
+    add_worn_header(exchange_, choice.worn);
+    n_tokens_prompt_ = asked_.request.prompt.size();
+    const uint32_t n_choices = asked_.request.n_choices;
+    EventSource source(co_await asio::this_coro::executor, exchange_.stream());
+    auto refused = source.submit(service_.engine, std::move(asked_.request));
+    if (refused) co_return co_await refuse(error_of(std::move(*refused)));
+    if (asked_.stream) {
+      co_await stream(source);
+    } else {
+      co_await answer(source, n_choices);
+    }
+  }
+
+  asio::awaitable<void> refuse(ApiError error) {
+    HttpResponse response = error_response(error, errors_);
+    (void)co_await exchange_.send(std::move(response));
+  }
+
+ private:
+  [[nodiscard]] ApiError error_of(Error error) const {
+    ApiError api;
+    api.error = std::move(error);
+    if (api.error.code == ErrorCode::context_overflow)
+      api.context = {static_cast<uint32_t>(n_tokens_prompt_), service_.engine.n_ctx()};
+    return api;
+  }
+
+  asio::awaitable<void> answer(EventSource &source, uint32_t n_choices) {
+    AnswerCollector collector(n_choices);
+    bool is_over = false;
+    while (!is_over) {
+      const auto woken = co_await source.wait(k_quiet);
+      if (woken == EventSource::Woken::gone) co_return exchange_.close();
+      if (woken == EventSource::Woken::event) is_over = collector.add(source.take());
+    }
+    if (collector.error()) co_return co_await refuse(error_of(*collector.error()));
+    HttpResponse response = asked_.format->whole(collector.take());
+    (void)co_await exchange_.send(std::move(response));
+  }
+
+  asio::awaitable<void> stream(EventSource &source) {
+    while (true) {
+      const auto woken = co_await source.wait(k_quiet);
+      if (woken == EventSource::Woken::gone) co_return exchange_.close();
+      std::string text = ": keep-alive\n\n";
+      std::optional<Event> event;
+      if (woken == EventSource::Woken::event) {
+        event = source.take();
+        text = text_of(*event);
+      }
+      if (event && std::holds_alternative<RequestEnd>(*event)) {
+        RequestEnd end = std::get<RequestEnd>(std::move(*event));
+        co_return co_await end_stream(std::move(end));
+      }
+      const bool is_written = co_await write(std::move(text));
+      if (!is_written) co_return exchange_.close();
+    }
+  }
+
+  [[nodiscard]] std::string text_of(const Event &event) const {
+    if (const auto *token = std::get_if<TokenEvent>(&event)) return asked_.format->token(*token);
+    if (const auto *end = std::get_if<ChoiceEnd>(&event)) return asked_.format->choice_end(*end);
+    return {};
+  }
+
+  /// The head goes out with the first text, so that an error at the beginning still has a status of
+  /// its own.
+  asio::awaitable<bool> write(std::string text) {
+    if (text.empty()) co_return true;
+    if (!has_begun_) {
+      has_begun_ = true;
+      const bool is_begun = co_await exchange_.begin_stream("text/event-stream; charset=utf-8");
+      if (!is_begun) co_return false;
+      text = asked_.format->begin() + text;
+    }
+    co_return co_await exchange_.write(text);
+  }
+
+  asio::awaitable<void> end_stream(RequestEnd end) {
+    if (end.error && !has_begun_) co_return co_await refuse(error_of(std::move(*end.error)));
+    std::string last = end.error ? sse_data(error_body(error_of(*end.error), errors_))
+                                 : asked_.format->end(end.usage);
+    const bool is_written = co_await write(std::move(last));
+    if (is_written) (void)co_await exchange_.end_stream();
+  }
+
+  Service &service_;
+  Exchange &exchange_;
+  ErrorShape errors_;
+  DialectRequest asked_;
+  size_t n_tokens_prompt_ = 0;
+  bool has_begun_ = false;
+};
+
+asio::awaitable<void> generate(Service &service, ErrorShape errors, const DialectReader &read,
+                               Exchange &exchange, RouteContext context) {
+  auto body = parse_body(exchange.request().body);
+  ApiError error;
+  DialectRequest asked;
+  if (body) {
+    JsonFields fields(*body);
+    asked = read(fields, service);
+    if (fields.error() != nullptr) error = *fields.error();
+  } else {
+    error.error = body.error();
+  }
+  Generation generation(service, exchange, errors, std::move(asked));
+  if (!error.error.message.empty()) co_return co_await generation.refuse(std::move(error));
+  Principal principal = std::move(context.principal);
+  co_await generation.run(std::move(principal));
+}
+
+}  // namespace
+
+std::string sse_data(std::string_view data) {
+  std::string event = "data: ";
+  event += data;
+  event += "\n\n";
+  return event;
+}
+
+RouteHandler generation_route(Service &service, ErrorShape errors, DialectReader read) {
+  return [&service, errors, read = std::move(read)](Exchange &exchange,
+                                                    RouteContext context) -> asio::awaitable<void> {
+    co_await generate(service, errors, read, exchange, std::move(context));
+  };
+}
+
+}  // namespace patchbay

@@ -1,0 +1,174 @@
+#include "server/http_server.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "server/api_error.h"
+
+namespace patchbay {
+namespace {
+
+using asio::ip::tcp;
+using std::chrono::steady_clock;
+
+constexpr auto k_token = asio::as_tuple(asio::use_awaitable);
+
+/// Counts one more while it lives.
+class Count {
+ public:
+  explicit Count(std::atomic<uint32_t> &count) : count_(count) { ++count_; }
+  ~Count() { --count_; }
+  Count(const Count &) = delete;
+  Count &operator=(const Count &) = delete;
+
+ private:
+  std::atomic<uint32_t> &count_;
+};
+
+asio::ssl::context make_tls(const HttpOptions &options) {
+  asio::ssl::context context(asio::ssl::context::tls_server);
+  context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                      asio::ssl::context::no_tlsv1_1);
+  boost::system::error_code error;
+  const auto check = [&](const std::string &path, const char *what) {
+    if (error)
+      throw LoadError({.path = path, .problem = fmt::format("{}: {}", what, error.message())});
+  };
+  context.use_certificate_chain_file(options.tls_cert_file, error);
+  check(options.tls_cert_file, "cannot be used as a TLS certificate");
+  context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, error);
+  check(options.tls_key_file, "cannot be used as the certificate's private key");
+  return context;
+}
+
+void log_exchange(const Exchange &exchange, steady_clock::time_point start) {
+  const std::chrono::duration<double, std::milli> took = steady_clock::now() - start;
+  const HttpRequest &request = exchange.request();
+  log().info("{} {} {} {} {:.1f} ms {} bytes", request.id, request.method,
+             percent_encode(request.path), exchange.status(), took.count(), exchange.n_bytes());
+}
+
+}  // namespace
+
+HttpServer::HttpServer(const HttpOptions &options, HttpHandler handler)
+    : options_(options), handler_(std::move(handler)), acceptor_(context_) {
+  if (!options_.tls_cert_file.empty()) tls_.emplace(make_tls(options_));
+  listen();
+  asio::co_spawn(context_, accept(), asio::detached);
+  for (uint32_t i = 0; i < std::max(1U, options_.n_threads); ++i)
+    threads_.emplace_back([this] { context_.run(); });
+}
+
+HttpServer::~HttpServer() {
+  context_.stop();
+  for (auto &thread : threads_) thread.join();
+}
+
+uint16_t HttpServer::port() const { return acceptor_.local_endpoint().port(); }
+
+void HttpServer::listen() {
+  const auto fail = [&](const boost::system::error_code &error) {
+    throw LoadError({.path = fmt::format("{}:{}", options_.host, options_.port),
+                     .problem = fmt::format("cannot be listened on: {}", error.message()),
+                     .hint = "another program may use the port: see --port"});
+  };
+  boost::system::error_code error;
+  tcp::resolver resolver(context_);
+  const auto found =
+      resolver.resolve(options_.host, std::to_string(options_.port),
+                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error || found.empty()) fail(error);
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (error) fail(error);
+}
+
+asio::awaitable<void> HttpServer::accept() {
+  while (true) {
+    auto strand = asio::make_strand(context_);
+    auto result = co_await acceptor_.async_accept(strand, k_token);
+    if (!std::get<0>(result)) {
+      asio::co_spawn(strand, serve(std::move(std::get<1>(result))), asio::detached);
+      continue;
+    }
+    // Out of descriptors, most likely: others have to end first.
+    log().warn("a connection cannot be accepted: {}", std::get<0>(result).message());
+    asio::steady_timer pause(context_, std::chrono::milliseconds(100));
+    (void)co_await pause.async_wait(k_token);
+  }
+}
+
+asio::awaitable<void> HttpServer::serve(tcp::socket socket) {
+  const Count count(n_connections_);
+  const std::shared_ptr<ByteStream> stream =
+      tls_ ? make_tls_stream(std::move(socket), *tls_) : make_plain_stream(std::move(socket));
+  try {
+    const bool spoken = co_await stream->handshake(options_.limits.header);
+    if (!spoken) co_return;
+    if (n_connections_ > options_.n_connections_max) {
+      co_await turn_away(stream);
+    } else {
+      co_await serve_requests(stream);
+    }
+    co_await stream->shut_down();
+  } catch (const std::exception &error) {
+    log().error("a connection is given up: {}", error.what());
+  }
+}
+
+asio::awaitable<void> HttpServer::turn_away(std::shared_ptr<ByteStream> stream) {
+  Exchange::Wire wire;
+  wire.keep_alive = false;
+  wire.write_limit = options_.limits.write;
+  HttpRequest unread;
+  Exchange exchange(stream, std::move(unread), wire);
+  ApiError error;
+  error.error = Error{ErrorCode::unavailable, "too many connections"};
+  HttpResponse response = error_response(error, ErrorShape::openai);
+  (void)co_await exchange.send(std::move(response));
+}
+
+asio::awaitable<void> HttpServer::serve_requests(std::shared_ptr<ByteStream> stream) {
+  RequestReader reader(*stream, options_.limits);
+  bool goes_on = true;
+  while (goes_on) {
+    ReadRequest read = co_await reader.read();
+    if (!read.request && !read.refusal) co_return;
+    goes_on = co_await answer(stream, std::move(read));
+  }
+}
+
+/// Returns whether another request may follow.
+asio::awaitable<bool> HttpServer::answer(std::shared_ptr<ByteStream> stream, ReadRequest read) {
+  const Count count(n_exchanges_);
+  const auto start = steady_clock::now();
+  Exchange::Wire wire;
+  wire.keep_alive = read.keep_alive && keeps_alive_;
+  wire.chunked = read.is_http11;
+  wire.write_limit = options_.limits.write;
+  HttpRequest request = read.request ? std::move(*read.request) : HttpRequest();
+  request.id = fmt::format("req-{}", ++n_requests_);
+  Exchange exchange(stream, std::move(request), wire);
+  exchange.add_header("X-Request-Id", exchange.request().id);
+  if (read.refusal) {
+    HttpResponse refusal = std::move(*read.refusal);
+    (void)co_await exchange.send(std::move(refusal));
+  } else {
+    co_await handler_(exchange);
+  }
+  log_exchange(exchange, start);
+  co_return exchange.keep_alive() && keeps_alive_;
+}
+
+}  // namespace patchbay

@@ -1,0 +1,190 @@
+#include "server/llama_completion.h"
+
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "server/generate.h"
+#include "server/sampling_fields.h"
+
+namespace patchbay {
+namespace {
+
+constexpr int64_t k_most_probs = 1000;
+
+/// Why an answer ended, in llama-server's words.
+const char *stop_type(StopReason reason) {
+  switch (reason) {
+    case StopReason::eos:
+      return "eos";
+    case StopReason::stop:
+      return "word";
+    default:
+      return "limit";
+  }
+}
+
+double per_second(uint32_t n, double ms) { return ms > 0 ? 1e3 * n / ms : 0; }
+
+Json timings(const Usage &usage) {
+  const uint32_t n_prompt = usage.n_tokens_prompt - usage.n_tokens_cached;
+  return {{"cache_n", usage.n_tokens_cached},
+          {"prompt_n", n_prompt},
+          {"prompt_ms", usage.prompt_ms},
+          {"prompt_per_second", per_second(n_prompt, usage.prompt_ms)},
+          {"predicted_n", usage.n_tokens_out},
+          {"predicted_ms", usage.decode_ms},
+          {"predicted_per_second", per_second(usage.n_tokens_out, usage.decode_ms)}};
+}
+
+Json settings_of(const Request &request) {
+  const SamplingParams &params = request.sampling;
+  return {{"seed", params.seed},
+          {"temperature", params.temperature},
+          {"top_k", params.top_k},
+          {"top_p", params.top_p},
+          {"min_p", params.min_p},
+          {"repeat_last_n", params.n_penalty_last},
+          {"repeat_penalty", params.repeat_penalty},
+          {"presence_penalty", params.presence_penalty},
+          {"frequency_penalty", params.frequency_penalty},
+          {"stop", request.stop},
+          {"n_predict", request.n_predict},
+          {"ignore_eos", request.ignore_eos}};
+}
+
+Json probabilities(const TokenEvent &event, const Model &model) {
+  const auto entry = [&](int32_t token, float logprob) {
+    return Json{{"id", token}, {"token", model.detokenize({token})}, {"logprob", logprob}};
+  };
+  Json json = entry(event.token, event.logprob);
+  json["top_logprobs"] = Json::array();
+  for (const auto &[token, logprob] : event.top)
+    json["top_logprobs"].push_back(entry(token, logprob));
+  return json;
+}
+
+class LlamaFormat final : public AnswerFormat {
+ public:
+  LlamaFormat(std::shared_ptr<const Model> model, const Request &request)
+      : model_(std::move(model)),
+        settings_(settings_of(request)),
+        with_probs_(request.n_logprobs.has_value()) {}
+
+  void choose(const AdapterChoice &choice) override {
+    name_ = choice.model;
+    Json worn = Json::array();
+    for (const auto &[entry, strength, active_from] : choice.worn) {
+      worn.push_back({{"id", entry.id},
+                      {"name", entry.name},
+                      {"scale", strength},
+                      {"active_from", active_from}});
+    }
+    settings_["lora"] = std::move(worn);
+  }
+
+  HttpResponse whole(const Answers &answers) override {
+    Json list = Json::array();
+    for (size_t i = 0; i < answers.choices.size(); ++i) {
+      const Answer &answer = answers.choices[i];
+      Json json = last(i, answer.text, answer.reason, answers.usage);
+      json["tokens"] = Json::array();
+      for (const auto &token : answer.tokens) json["tokens"].push_back(token.token);
+      if (with_probs_) {
+        json["completion_probabilities"] = Json::array();
+        for (const auto &token : answer.tokens)
+          json["completion_probabilities"].push_back(probabilities(token, *model_));
+      }
+      list.push_back(std::move(json));
+    }
+    return json_response(list.size() == 1 ? list[0] : list);
+  }
+
+  std::string token(const TokenEvent &event) override {
+    Json json{{"index", event.i_choice},
+              {"content", event.text},
+              {"tokens", Json::array({event.token})},
+              {"stop", false}};
+    if (with_probs_)
+      json["completion_probabilities"] = Json::array({probabilities(event, *model_)});
+    return sse_data(to_text(json));
+  }
+
+  std::string choice_end(const ChoiceEnd &end) override {
+    ends_[end.i_choice] = end;
+    return {};
+  }
+
+  /// The last event of each answer tells the usage of all.
+  std::string end(const Usage &usage) override {
+    std::string events;
+    for (const auto &[i, ended] : ends_)
+      events += sse_data(to_text(last(i, ended.text, ended.reason, usage)));
+    return events;
+  }
+
+ private:
+  [[nodiscard]] Json last(size_t i, const std::string &text, StopReason reason,
+                          const Usage &usage) const {
+    return {{"index", i},
+            {"content", text},
+            {"tokens", Json::array()},
+            {"stop", true},
+            {"model", name_},
+            {"tokens_predicted", usage.n_tokens_out},
+            {"tokens_evaluated", usage.n_tokens_prompt},
+            {"tokens_cached", usage.n_tokens_cached},
+            {"generation_settings", settings_},
+            {"truncated", false},
+            {"stop_type", stop_type(reason)},
+            {"timings", timings(usage)}};
+  }
+
+  std::shared_ptr<const Model> model_;
+  Json settings_;
+  bool with_probs_;
+  std::string name_;
+  std::map<uint32_t, ChoiceEnd> ends_;
+};
+
+void read_penalties(JsonFields &fields, SamplingParams &params) {
+  constexpr int64_t k_most = std::numeric_limits<int32_t>::max();
+  if (const auto n = fields.integer("repeat_last_n", -1, k_most))
+    params.n_penalty_last = static_cast<int32_t>(*n);
+  if (const auto penalty = fields.number("repeat_penalty", 1e-6, 1e6))
+    params.repeat_penalty = static_cast<float>(*penalty);
+}
+
+DialectRequest read_completion(JsonFields &fields, const Service &service) {
+  DialectRequest asked;
+  Request &request = asked.request;
+  asked.wish = read_adapter_wish(fields);
+  read_sampling(fields, request);
+  read_penalties(fields, request.sampling);
+  request.n_predict = static_cast<int32_t>(
+      fields.integer("n_predict", -1, std::numeric_limits<int32_t>::max()).value_or(-1));
+  if (const auto n = fields.integer("n_probs", 0, k_most_probs); n && *n > 0)
+    request.n_logprobs = static_cast<uint32_t>(*n);
+  asked.stream = fields.flag("stream").value_or(false);
+  const Json missing;
+  const Json *prompt = fields.any("prompt");
+  auto tokens =
+      tokens_of(fields, "prompt", prompt == nullptr ? missing : *prompt, *service.model, true);
+  if (tokens) request.prompt = std::move(*tokens);
+  asked.format = std::make_unique<LlamaFormat>(service.model, request);
+  return asked;
+}
+
+}  // namespace
+
+void add_llama_completion(Router &router, Service &service) {
+  for (const char *path : {"/completion", "/completions"}) {
+    router.add({.method = "POST",
+                .path = path,
+                .errors = ErrorShape::llama_server,
+                .is_work = true,
+                .handler = generation_route(service, ErrorShape::llama_server, read_completion)});
+  }
+}
+
+}  // namespace patchbay

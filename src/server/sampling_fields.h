@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "patchbay/model.hpp"
+#include "patchbay/request.hpp"
+#include "server/json_fields.h"
+
+namespace patchbay {
+
+/// The fields that all dialects spell alike, into a request that holds the dialect's defaults:
+/// temperature, top_p, top_k, min_p, seed, presence_penalty, frequency_penalty, stop, ignore_eos,
+/// logit_bias, n. Errors stay in `fields`.
+void read_sampling(JsonFields &fields, Request &request);
+
+/// A seed for requests that name none.
+[[nodiscard]] uint64_t random_seed();
+
+/// Token ids (an array of whole numbers), or a text. Nothing, and an error in `fields`, for
+/// anything else.
+[[nodiscard]] std::optional<std::vector<int32_t>> tokens_of(JsonFields &fields, const char *name,
+                                                            const Json &value, const Model &model,
+                                                            bool add_special);
+
+}  // namespace patchbay

@@ -1,0 +1,25 @@
+#include "server/worn_adapters.h"
+
+#include "server/http_types.h"
+
+namespace patchbay {
+
+void wear(std::vector<WornEntry> &worn, Request &request) {
+  std::vector<WornAdapter> adapters;
+  for (const auto &one : worn) adapters.push_back({one.entry.adapter, one.strength});
+  PlannedSpans planned = plan_spans(request.prompt, adapters);
+  request.spans = std::move(planned.spans);
+  for (size_t i = 0; i < worn.size(); ++i) worn[i].active_from = planned.active_from[i];
+}
+
+std::string adapter_header(const std::vector<WornEntry> &worn) {
+  std::string names;
+  for (const auto &one : worn) {
+    if (one.strength == 0 || one.active_from < 0) continue;
+    if (!names.empty()) names += ',';
+    names += percent_encode(one.entry.name);
+  }
+  return names;
+}
+
+}  // namespace patchbay

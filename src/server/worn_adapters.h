@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lora/adapter_registry.h"
+#include "patchbay/request.hpp"
+
+namespace patchbay {
+
+/// What a request wears, by the names that the registry had when it came.
+struct WornEntry {
+  RegisteredAdapter entry;
+  float strength = 1;
+  int32_t active_from = 0;  ///< first prompt token that wears it; -1: none does
+};
+
+/// Puts what is worn onto the request, whose prompt is known: the spans, and where each begins.
+void wear(std::vector<WornEntry> &worn, Request &request);
+
+/// Names of what acts somewhere, for the header x-adapter-id: comma separated, percent-encoded.
+/// Empty: the base alone.
+[[nodiscard]] std::string adapter_header(const std::vector<WornEntry> &worn);
+
+}  // namespace patchbay
