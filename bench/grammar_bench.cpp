@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/gbnf_parser.h"
-#include "engine/grammar_matcher.h"
 #include "gguf/gguf_file.h"
+#include "grammar/gbnf_parser.h"
+#include "grammar/grammar_matcher.h"
 #include "tokenizer/tokenizer.h"
 
 namespace patchbay {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints src/tokenizer/jinja_case_tables.h from what this Python knows of Unicode.
+"""Prints src/jinja/case_tables.h from what this Python knows of Unicode.
 
-    scripts/make_case_tables.py | .venv/bin/clang-format --assume-filename=x.h > src/tokenizer/jinja_case_tables.h
+    scripts/make_case_tables.py | .venv/bin/clang-format --assume-filename=x.h > src/jinja/case_tables.h
 
 The answers of templates have to be Python's, so its own str methods are the source.
 """

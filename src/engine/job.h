@@ -11,7 +11,7 @@
 #include "engine/fair_share.h"
 #include "engine/service_counters.h"
 #include "engine/spans.h"
-#include "engine/token_masks.h"
+#include "grammar/token_masks.h"
 #include "kv/prefix_content.h"
 #include "lora/packed_adapter.h"
 #include "patchbay/request.hpp"

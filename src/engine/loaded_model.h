@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "arch/family.h"
-#include "engine/lazy_token_trie.h"
 #include "engine/model_digest.h"
+#include "grammar/lazy_token_trie.h"
 #include "model/base_info.h"
 #include "model/rotation_store.h"
 #include "model/weight_store.h"

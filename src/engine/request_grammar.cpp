@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/gbnf_parser.h"
-#include "engine/json_schema_grammar.h"
+#include "grammar/gbnf_parser.h"
+#include "grammar/json_schema_grammar.h"
 
 namespace patchbay {
 namespace {

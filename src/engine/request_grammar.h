@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "engine/grammar.h"
 #include "engine/loaded_model.h"
-#include "engine/token_masks.h"
+#include "grammar/grammar.h"
+#include "grammar/token_masks.h"
 #include "patchbay/request.hpp"
 
 namespace patchbay {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "engine/token_mask.h"
+#include "grammar/token_mask.h"
 #include "patchbay/sampling.hpp"
 
 namespace patchbay {

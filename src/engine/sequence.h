@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/grammar_matcher.h"
 #include "engine/job.h"
 #include "engine/sampler.h"
 #include "engine/step_plan.h"
 #include "engine/text_stream.h"
+#include "grammar/grammar_matcher.h"
 
 namespace patchbay {
 

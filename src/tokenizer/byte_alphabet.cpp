@@ -3,7 +3,7 @@
 #include <array>
 #include <unordered_map>
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace patchbay {
 

@@ -6,15 +6,15 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tokenizer/jinja_ast.h"
-#include "tokenizer/jinja_error.h"
-#include "tokenizer/jinja_evaluator.h"
-#include "tokenizer/jinja_globals.h"
-#include "tokenizer/jinja_json.h"
-#include "tokenizer/jinja_parser.h"
-#include "tokenizer/jinja_runtime.h"
-#include "tokenizer/jinja_syntax_error.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
+#include "jinja/ast.h"
+#include "jinja/error.h"
+#include "jinja/evaluator.h"
+#include "jinja/globals.h"
+#include "jinja/json.h"
+#include "jinja/parser.h"
+#include "jinja/runtime.h"
+#include "jinja/syntax_error.h"
 
 namespace patchbay {
 

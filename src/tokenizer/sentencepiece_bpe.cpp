@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace patchbay {
 

@@ -6,10 +6,10 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/detokenizer.h"
 #include "tokenizer/end_of_generation.h"
-#include "tokenizer/utf8.h"
 
 namespace patchbay {
 

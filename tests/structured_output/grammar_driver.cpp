@@ -14,9 +14,9 @@
 #include <set>
 #include <string>
 
-#include "engine/grammar_matcher.h"
 #include "engine/request_grammar.h"
 #include "gguf/gguf_file.h"
+#include "grammar/grammar_matcher.h"
 #include "tokenizer/tokenizer.h"
 
 namespace patchbay {

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/utf8.h"
 #include "golden_support.h"
-#include "tokenizer/utf8.h"
 
 namespace patchbay {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <thread>
 
+#include "base/utf8.h"
 #include "golden_support.h"
 #include "tokenizer/detokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace patchbay {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "../gguf/load_failure.h"
+#include "base/utf8.h"
 #include "tiny_vocab.h"
-#include "tokenizer/utf8.h"
 
 namespace patchbay {
 namespace {
