@@ -54,7 +54,9 @@ struct Request {
   /// Higher is admitted first, equal ones by their tenants' shares; waiting raises it, see
   /// EngineOptions::aging_ms.
   int32_t priority = 0;
-  std::string tenant{};  ///< on whose behalf: shares are between tenants, see EngineOptions
+  /// On whose behalf: shares are between tenants (EngineOptions::tenant_weights), and none finds
+  /// what was computed for another (EngineOptions::prefix_cache).
+  std::string tenant{};
   /// When it has to be done; looked at before each step, which it ends with deadline_exceeded. Of
   /// a tenant's requests that wear the same the earlier deadline goes first.
   std::optional<std::chrono::steady_clock::time_point> deadline{};

@@ -197,10 +197,11 @@ SessionTarget Engine::Impl::session_target() const {
 /// shutting down.
 template <class Work>
 std::invoke_result_t<Work, Executor &> Engine::Impl::between_steps(const Work &work) {
-  const auto call = std::make_shared<std::packaged_task<std::invoke_result_t<Work, Executor &>()>>(
+  auto call = std::make_shared<std::packaged_task<std::invoke_result_t<Work, Executor &>()>>(
       [this, &work] { return work(core_.executor()); });
   auto result = call->get_future();
-  if (!calls_.post([call] { (*call)(); })) throw shutting_down();
+  // The queue alone holds it, so that the result says when the call is dropped.
+  if (!calls_.post([call = std::move(call)] { (*call)(); })) throw shutting_down();
   inbox_->wake();
   try {
     return result.get();

@@ -1,10 +1,9 @@
 #include "engine/service_counters.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <span>
 
+#include "base/text.h"
 #include "engine/worn_adapters.h"
 
 namespace patchbay {
@@ -14,10 +13,7 @@ namespace {
 constexpr size_t k_n_digest_bytes = 8;
 
 std::string key_of(const Adapter &adapter) {
-  std::string key;
-  for (const unsigned char byte : std::span(adapter.digest).first(k_n_digest_bytes))
-    key += fmt::format("{:02x}", byte);
-  return key;
+  return hex(std::span(adapter.digest).first(k_n_digest_bytes));
 }
 
 }  // namespace

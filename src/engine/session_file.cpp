@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
+#include "base/text.h"
 #include "gguf/byte_reader.h"
 
 namespace patchbay {
@@ -188,12 +189,6 @@ void check_session_magic(const std::string &path, Bytes bytes) {
   if (bytes.empty()) refuse(path, {}, "is empty");
   if (!as_text(bytes).starts_with(k_session_magic))
     refuse(path, {}, "is not a saved session of Patchbay");
-}
-
-std::string hex(std::span<const unsigned char> digest) {
-  std::string text;
-  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-  return text;
 }
 
 void encode_session(const SessionFile &file, const std::function<void(Bytes)> &sink) {

@@ -56,7 +56,4 @@ void encode_session(const SessionFile &file,
 /// bytes of a whole, undamaged file, before anything that the file has no bytes for is allocated.
 [[nodiscard]] SessionFile decode_session(const std::string &path, std::span<const std::byte> bytes);
 
-/// "0f3a..."
-[[nodiscard]] std::string hex(std::span<const unsigned char> digest);
-
 }  // namespace patchbay

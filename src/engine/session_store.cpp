@@ -7,6 +7,7 @@
 
 #include "base/regular_file.h"
 #include "base/replacement_file.h"
+#include "base/text.h"
 #include "gguf/byte_reader.h"
 
 namespace patchbay {

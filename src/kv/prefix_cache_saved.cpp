@@ -57,8 +57,11 @@ std::optional<PrefixCache::NodeId> PrefixCache::load_full(NodeId parent,
                                                           const PrefixContent &content,
                                                           std::span<const std::byte> bytes,
                                                           BlockHold &held) {
-  // Another block of the same beginning serves as well.
-  const auto [known, n_tokens] = tree_.find_beginning(parent, content);
+  // A longer block of the same beginning serves as well. Not before the one of just this content: a
+  // longer one whose bytes are in the host tier would hide it, and it would get a second block.
+  const auto same = tree_.find(parent, content);
+  const auto [known, n_tokens] = same ? PrefixTree::Beginning{*same, content.n_tokens()}
+                                      : tree_.find_beginning(parent, content);
   if (n_tokens == content.n_tokens() && block_of(known, full) != BlockTable::k_none) {
     held.retain(tables_[full]->pool(), block_of(known, full));
     return known;

@@ -108,6 +108,20 @@ TEST_P(SavedPrefixOf, WhatIsInTheHostTierIsSavedToo) {
   EXPECT_EQ(kv.begin(1, "", counted(0, 16)), 16U);
 }
 
+TEST_P(SavedPrefixOf, TheBeginningOfABlockInTheHostTierIsLoadedTwiceIntoOneBlock) {
+  FilledCache from(shape(8, GetParam()));
+  serve(from, counted(0, 6));
+  const SavedPrefix saved = save(from, counted(0, 6));
+  FilledCache kv(shape(4, GetParam() > 0 ? 4 : 0, size_t{1} << 20U));
+  serve(kv, counted(0, 16));
+  serve(kv, counted(100, 16));  // 4..7 is in the host tier now, and 4..5 is loaded beside it
+  EXPECT_EQ(load(kv, counted(0, 6), saved), 6U);
+  const uint64_t n_evicted = kv.counters().n_blocks_evicted;
+  EXPECT_EQ(load(kv, counted(0, 6), saved), 6U);
+  EXPECT_EQ(kv.counters().n_blocks_evicted, n_evicted);
+  EXPECT_EQ(kv.begin(1, "", counted(0, 16)), 16U);
+}
+
 std::string name_of(const testing::TestParamInfo<uint32_t> &info) {
   return info.param == 0 ? "full" : "windows";
 }
