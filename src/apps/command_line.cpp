@@ -80,14 +80,14 @@ void switch_off(CLI::App &app, const std::string &name, bool &target, const std:
 }
 
 /// A number of bytes, with K, M or G for the powers of 1024.
-size_t parse_bytes(const std::string &name, const std::string &text) {
+size_t parse_bytes(const std::string &name, const std::string &text, size_t least = 1) {
   constexpr std::string_view k_units = "KMG";
   const size_t unit = text.empty() ? std::string::npos : k_units.find(text.back());
   const bool has_unit = unit != std::string::npos;
   const size_t factor = has_unit ? size_t{1} << (10 * (unit + 1)) : 1;
   const std::string number = has_unit ? text.substr(0, text.size() - 1) : text;
-  return factor *
-         parse_named_number<size_t>(name, number, 1, std::numeric_limits<size_t>::max() / factor);
+  return factor * parse_named_number<size_t>(name, number, least,
+                                             std::numeric_limits<size_t>::max() / factor);
 }
 
 constexpr float k_huge = 1e6F;
@@ -137,12 +137,12 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
   app.add_option_function<std::string>(
          "--cache-memory",
          [&arguments](const std::string &text) {
-           arguments.engine.cache_memory_bytes = parse_bytes("--cache-memory", text);
+           arguments.engine.cache_memory_bytes = parse_bytes("--cache-memory", text, 0);
          },
          "memory for computed tokens that have to leave the KV cache, in bytes or as 64M or 2G; "
-         "they come back when a prompt begins with them")
+         "they come back when a prompt begins with them; 0: none")
       ->type_name("SIZE")
-      ->default_str("none");
+      ->default_str("0");
   app.add_option_function<std::string>(
          "--lora-form",
          [&arguments](const std::string &text) {

@@ -222,9 +222,12 @@ SavedSession Engine::Impl::save_session(const std::filesystem::path &path, Sessi
   const HeldSession held =
       between_steps([&](const Executor &executor) { return collect_session(executor, tokens); });
   if (held.prefix.n_tokens == 0) {
-    throw LoadError({.path = path.string(),
-                     .problem = "is not written: the prefix cache holds nothing of these tokens",
-                     .code = ErrorCode::not_found});
+    throw LoadError(
+        {.path = path.string(),
+         .problem = limits_.keep_prefixes
+                        ? "is not written: the prefix cache holds nothing of these tokens"
+                        : "is not written: the prefix cache is off",
+         .code = ErrorCode::not_found});
   }
   return {.n_tokens = held.prefix.n_tokens,
           .size_bytes = write_session(path, session_of(target, tokens, held))};

@@ -44,7 +44,7 @@ Expected<RegisteredAdapter> AdapterLoader::load_now(const Wish &wish) {
     RegisteredAdapter entry;
     entry.name = wish.name;
     entry.path = wish.path.string();
-    entry.adapter = model_.load_adapter(wish.path);
+    entry.adapter = model_.load_adapter(wish.path, wish.name);
     entry.loaded_at = std::time(nullptr);
     for (const auto &note : entry.adapter->notes) log().warn("{}: {}", wish.name, note);
     misses_.erase(wish.name);
