@@ -39,11 +39,14 @@ struct Request {
   uint32_t n_choices = 1;            ///< answers; they share the prompt's computation and memory
   std::vector<std::string> stop{};   ///< an answer ends before the first; never part of it
   bool ignore_eos = false;           ///< end-of-generation tokens are never drawn
+  /// Control tokens that the text shows as they are spelled. Others stand for no text.
+  std::vector<int32_t> shown_tokens{};
 
-  /// What an answer has to be of, at most one of the two; the model must have a tokenizer. Every
-  /// answer that ends with eos is of it to the last byte; one that is cut (length, stop) begins as
-  /// it. docs/structured-output.md says what they may hold. Where no token can be drawn though the
-  /// text is not complete, the request ends with invalid_argument.
+  /// What an answer has to be of; the model must have a tokenizer. Every answer that ends with eos
+  /// is of it to the last byte; one that is cut (length, stop) begins as it.
+  /// docs/structured-output.md says what they may hold. With both the grammar uses a rule
+  /// `json_schema`, which stands for the values of the schema. Where no token can be drawn though
+  /// the text is not complete, the request ends with invalid_argument.
   std::string grammar{};      ///< GBNF, the notation of llama.cpp's grammars
   std::string json_schema{};  ///< JSON text of a schema; {"type": "object"} for any JSON object
 

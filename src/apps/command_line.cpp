@@ -357,6 +357,25 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 
+void add_chat_options(CLI::App &app, std::string &chat_template) {
+  auto *text = app.add_option("--chat-template", chat_template,
+                              "template for messages, its text or a name such as chatml, gemma, "
+                              "llama3 or hermes, in place of the model's own")
+                   ->check(check_not_empty)
+                   ->type_name("NAME");
+  app.add_option_function<std::string>(
+         "--chat-template-file",
+         [&chat_template](const std::string &path) {
+           chat_template = read_input_text(path);
+           if (chat_template.empty())
+             throw CLI::ValidationError("--chat-template-file", path + " is empty");
+         },
+         "the template's text from a file")
+      ->check(check_not_empty)
+      ->excludes(text)
+      ->type_name("FILE");
+}
+
 void add_serve(CLI::App &app, ServeArguments &arguments) {
   CLI::App *serve_app = app.add_subcommand("serve", "answer HTTP requests, each with its adapters");
   add_model_options(*serve_app, arguments.model);
@@ -395,6 +414,16 @@ void add_serve(CLI::App &app, ServeArguments &arguments) {
   cert->needs(key)->type_name("FILE");
   key->needs(cert)->type_name("FILE");
   number(*serve_app, "--threads-http", http.n_threads, 1U, 256U, "threads for connections");
+  add_chat_options(*serve_app, arguments.chat_template);
+  switch_off(*serve_app, "--no-adapter-chat-templates", arguments.adapter_templates,
+             "use the base's chat template also with adapters that bring their own");
+  serve_app
+      ->add_option("--tool-call-parser", arguments.tool_call_parser,
+                   "how calls of tools are written: hermes, llama3, none, or auto, as the chat "
+                   "template shows")
+      ->check(CLI::IsMember({"auto", "hermes", "llama3", "none"}))
+      ->type_name("STYLE")
+      ->default_str("auto");
   number(*serve_app, "--drain", arguments.drain_s, 0U, 86400U,
          "seconds that running requests may go on after a signal");
 }

@@ -80,6 +80,9 @@ struct ServeArguments {
   HttpOptions http;
   std::string alias;  ///< what requests call the base; empty: the file's stem
   std::vector<std::string> lora_dirs;
+  std::string chat_template;      ///< a name or a text; empty: the model's own
+  bool adapter_templates = true;  ///< adapters' own chat templates are used
+  std::string tool_call_parser = "auto";
   bool apply_adapters = true;  ///< those of --lora are worn by requests that say nothing
   std::vector<std::string> api_keys;
   std::vector<std::string> api_key_files;

@@ -23,13 +23,15 @@ Expected<std::shared_ptr<const Grammar>> compile(const Expected<grammar::Rules> 
 }  // namespace
 
 Expected<std::shared_ptr<const Grammar>> compile_grammar(const Request &request) {
-  if (!request.grammar.empty() && !request.json_schema.empty())
-    return fail(ErrorCode::invalid_argument, "grammar and json_schema exclude each other");
-  if (!request.grammar.empty())
+  if (request.json_schema.empty()) {
+    if (request.grammar.empty()) return nullptr;
     return compile(parse_gbnf(request.grammar), Grammar::MustEnd::every_rule, "grammar");
-  if (!request.json_schema.empty())
-    return compile(json_schema_rules(request.json_schema), Grammar::MustEnd::root, "json_schema");
-  return nullptr;
+  }
+  auto schema = json_schema_rules(request.json_schema);
+  if (!schema || request.grammar.empty())
+    return compile(schema, Grammar::MustEnd::root, "json_schema");
+  return compile(parse_gbnf_over_schema(request.grammar, *std::move(schema)),
+                 Grammar::MustEnd::root, "grammar");
 }
 
 Expected<std::shared_ptr<TokenMasks>> GrammarCache::get(const Request &request) {

@@ -29,7 +29,7 @@ Sequence::Sequence(std::shared_ptr<Job> job, uint32_t i_choice,
       tokenizer_(tokenizer.get()),
       tokens_(job_->request.prompt),
       sampler_(make_sampler(job_->request, i_choice, tokenizer_)),
-      text_(tokenizer, job_->request.stop) {
+      text_(tokenizer, job_->request.stop, job_->request.shown_tokens) {
   if (job_->masks != nullptr) matcher_.emplace(job_->masks);
 }
 

@@ -14,9 +14,13 @@ namespace patchbay {
 /// a tokenizer gives no text. One thread at a time.
 class TextStream {
  public:
-  TextStream(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stops)
+  /// `shown_tokens`: control tokens that the text shows.
+  TextStream(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stops,
+             std::vector<int32_t> shown_tokens = {})
       : stops_(std::move(stops)) {
-    if (tokenizer != nullptr) detokenizer_.emplace(std::move(tokenizer));
+    if (tokenizer == nullptr) return;
+    detokenizer_.emplace(std::move(tokenizer), DecodeOptions{.shown = std::move(shown_tokens),
+                                                             .drop_space_prefix = false});
   }
 
   [[nodiscard]] std::string push(int32_t token) {

@@ -18,6 +18,7 @@ constexpr size_t k_most_bytes = size_t{1} << 20U;
 constexpr int k_most_depth = 100;
 // Repetitions of repetitions of one part.
 constexpr int k_most_nested = 4;
+constexpr const char *k_schema_rule = "json_schema";
 
 /// What is wrong, where. Caught in parse_gbnf().
 struct Refusal {
@@ -44,6 +45,10 @@ std::string at_line_and_column(std::string_view text, size_t pos) {
 class GbnfParser {
  public:
   explicit GbnfParser(std::string_view text) : text_(text) {}
+  GbnfParser(std::string_view text, grammar::Rules schema)
+      : text_(text), rules_(std::move(schema)) {
+    known_[k_schema_rule] = {.rule = rules_.root, .is_defined = true};
+  }
 
   grammar::Rules parse() {
     skip_blanks(/*over_lines=*/true);
@@ -51,6 +56,8 @@ class GbnfParser {
     for (const auto &[name, known] : known_) {
       if (!known.is_defined)
         refuse_at(known.first_use, fmt::format("rule {} is not defined", name));
+      if (!known.is_used && name == k_schema_rule)
+        refuse_at(0, fmt::format("no rule uses {}, which is given", name));
     }
     const auto root = known_.find("root");
     if (root == known_.end()) refuse_at(0, "there is no rule root");
@@ -63,6 +70,7 @@ class GbnfParser {
     uint32_t rule = 0;
     size_t first_use = 0;
     bool is_defined = false;
+    bool is_used = false;
   };
 
   [[noreturn]] static void refuse_at(size_t pos, std::string problem) {
@@ -175,7 +183,9 @@ class GbnfParser {
       part = parse_group(begin, depth);
     } else if (is_name_char(text_[pos_])) {
       const std::string name = parse_name("a name");
-      part = grammar::call(rule_of(name, begin).rule);
+      Known &known = rule_of(name, begin);
+      known.is_used = true;
+      part = grammar::call(known.rule);
     } else if (next_is("<") || next_is("!<")) {
       refuse("tokens by name or number (<...>) are not supported");
     } else if (next_is("*") || next_is("+") || next_is("?") || next_is("{")) {
@@ -330,9 +340,7 @@ class GbnfParser {
   std::map<std::string, Known> known_;
 };
 
-}  // namespace
-
-Expected<grammar::Rules> parse_gbnf(std::string_view text) {
+Expected<grammar::Rules> parse(std::string_view text, std::optional<grammar::Rules> schema) {
   const auto refuse = [](const std::string &problem) {
     return fail(ErrorCode::invalid_argument, "grammar: " + problem);
   };
@@ -340,10 +348,18 @@ Expected<grammar::Rules> parse_gbnf(std::string_view text) {
     return refuse(fmt::format("it has {} bytes, more than {}", text.size(), k_most_bytes));
   if (!is_valid_utf8(text)) return refuse("it is not valid UTF-8");
   try {
-    return GbnfParser(text).parse();
+    return schema ? GbnfParser(text, *std::move(schema)).parse() : GbnfParser(text).parse();
   } catch (const Refusal &refusal) {
     return refuse(fmt::format("{}: {}", at_line_and_column(text, refusal.pos), refusal.problem));
   }
+}
+
+}  // namespace
+
+Expected<grammar::Rules> parse_gbnf(std::string_view text) { return parse(text, std::nullopt); }
+
+Expected<grammar::Rules> parse_gbnf_over_schema(std::string_view text, grammar::Rules schema) {
+  return parse(text, std::move(schema));
 }
 
 }  // namespace patchbay

@@ -15,4 +15,8 @@ namespace patchbay {
 /// defined or defined twice, no root.
 [[nodiscard]] Expected<grammar::Rules> parse_gbnf(std::string_view text);
 
+/// The same with a rule `json_schema` that is there already, the root of `schema`. It must be used.
+[[nodiscard]] Expected<grammar::Rules> parse_gbnf_over_schema(std::string_view text,
+                                                              grammar::Rules schema);
+
 }  // namespace patchbay

@@ -14,6 +14,8 @@
 
 namespace patchbay {
 
+class ChatTemplates;
+
 /// An adapter under the name by which requests choose it. Whoever holds a copy holds the adapter:
 /// it stays whole until the last one is gone, whatever happens to the name.
 struct RegisteredAdapter {
@@ -21,9 +23,11 @@ struct RegisteredAdapter {
   std::string name;
   std::string path;
   std::shared_ptr<const Adapter> adapter;
-  float strength = 1;         ///< where a request names the adapter and no strength
-  bool is_hidden = false;     ///< works by name and is in no public list
-  std::time_t loaded_at = 0;  ///< Unix time
+  float strength = 1;  ///< where a request names the adapter and no strength
+  std::shared_ptr<const ChatTemplates> chat{};  ///< of its own; null: none
+  std::string chat_problem{};                   ///< why those that it has cannot be used
+  bool is_hidden = false;                       ///< works by name and is in no public list
+  std::time_t loaded_at = 0;                    ///< Unix time
 };
 
 /// One of the adapters that a request wears when it says nothing.

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "server/served_chat.h"
 
 namespace patchbay {
 namespace {
@@ -46,6 +47,7 @@ Expected<RegisteredAdapter> AdapterLoader::load_now(const Wish &wish) {
     entry.path = wish.path.string();
     entry.adapter = model_.load_adapter(wish.path, wish.name);
     entry.loaded_at = std::time(nullptr);
+    read_chat_templates(wish.path, entry);
     for (const auto &note : entry.adapter->notes) log().warn("{}: {}", wish.name, note);
     misses_.erase(wish.name);
     return wish.replace ? registry_.replace(std::move(entry)) : registry_.add(std::move(entry));

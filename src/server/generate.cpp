@@ -28,6 +28,8 @@ class Generation {
     AdapterChoice choice =
         co_await choose_adapters(service_, std::move(principal), std::move(wish));
     if (choice.error) co_return co_await refuse(std::move(*choice.error));
+    auto wrong = asked_.format->prepare(choice, asked_.request);
+    if (wrong) co_return co_await refuse(error_of(std::move(*wrong)));
     wear(choice.worn, asked_.request);
     asked_.format->choose(choice);
     add_worn_header(exchange_, choice.worn);

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "patchbay/request.hpp"
@@ -21,7 +22,13 @@ class AnswerFormat {
   AnswerFormat &operator=(const AnswerFormat &) = delete;
   virtual ~AnswerFormat() = default;
 
-  /// Before anything else: what the request turned out to wear.
+  /// Before anything else: what of the request depends on which model it turned out to name. An
+  /// error ends it.
+  [[nodiscard]] virtual std::optional<Error> prepare(const AdapterChoice & /*choice*/,
+                                                     Request & /*request*/) {
+    return std::nullopt;
+  }
+  /// Then: what the request wears, and from where on.
   virtual void choose(const AdapterChoice &choice) = 0;
 
   [[nodiscard]] virtual HttpResponse whole(const Answers &answers) = 0;

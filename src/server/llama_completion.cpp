@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "server/generate.h"
+#include "server/output_fields.h"
 #include "server/sampling_fields.h"
 
 namespace patchbay {
@@ -50,7 +51,8 @@ Json settings_of(const Request &request) {
           {"frequency_penalty", params.frequency_penalty},
           {"stop", request.stop},
           {"n_predict", request.n_predict},
-          {"ignore_eos", request.ignore_eos}};
+          {"ignore_eos", request.ignore_eos},
+          {"grammar", request.grammar}};
 }
 
 Json probabilities(const TokenEvent &event, const Model &model) {
@@ -160,6 +162,7 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   Request &request = asked.request;
   asked.wish = read_adapter_wish(fields);
   read_sampling(fields, request);
+  read_output_form(fields, request);
   read_penalties(fields, request.sampling);
   request.n_predict = static_cast<int32_t>(
       fields.integer("n_predict", -1, std::numeric_limits<int32_t>::max()).value_or(-1));

@@ -1,5 +1,9 @@
 #include "server/llama_server.h"
 
+#include <optional>
+
+#include "base/utf8.h"
+#include "engine/loaded_model.h"
 #include "server/json_fields.h"
 #include "server/sampling_fields.h"
 
@@ -21,12 +25,39 @@ HttpResponse health(const Service &service) {
   return refuse(Error{ErrorCode::unavailable, "the server is shutting down"});
 }
 
+/// The template of chats with the base, and how their special tokens are spelled.
+void add_chat(const Service &service, Json &props) {
+  const auto &base = service.chat.base;
+  const auto *plain = base == nullptr ? nullptr : base->choose(/*has_tools=*/false);
+  const auto *with_tools = base == nullptr ? nullptr : base->choose(/*has_tools=*/true);
+  props["chat_template"] = plain == nullptr ? std::string() : plain->text;
+  if (with_tools != plain) props["chat_template_tool_use"] = with_tools->text;
+  const auto &tokenizer = service.model->loaded()->tokenizer;
+  const auto spelled = [&](const char *name, std::optional<int32_t> SpecialTokens::*token) {
+    const auto id = tokenizer == nullptr ? std::nullopt : tokenizer->special().*token;
+    props[name] = id ? std::string(tokenizer->piece(*id)) : std::string();
+  };
+  spelled("bos_token", &SpecialTokens::bos);
+  spelled("eos_token", &SpecialTokens::eos);
+}
+
 HttpResponse props(const Service &service) {
-  return json_response({{"model_path", service.model_path},
-                        {"model_alias", service.model_id},
-                        {"default_generation_settings", {{"n_ctx", service.engine.n_ctx()}}},
-                        {"total_slots", service.n_seqs_max},
-                        {"build_info", "patchbay"}});
+  Json json{{"model_path", service.model_path},
+            {"model_alias", service.model_id},
+            {"default_generation_settings", {{"n_ctx", service.engine.n_ctx()}}},
+            {"total_slots", service.n_seqs_max},
+            {"build_info", "patchbay"}};
+  add_chat(service, json);
+  return json_response(json);
+}
+
+/// The token's text; its bytes where they are only a part of a character.
+Json piece_of(const Tokenizer &tokenizer, int32_t token) {
+  const std::string_view piece = tokenizer.piece(token);
+  if (is_valid_utf8(piece)) return std::string(piece);
+  Json bytes = Json::array();
+  for (const char c : piece) bytes.push_back(static_cast<uint8_t>(c));
+  return bytes;
 }
 
 HttpResponse tokenize(const Service &service, const HttpRequest &request) {
@@ -35,13 +66,18 @@ HttpResponse tokenize(const Service &service, const HttpRequest &request) {
   JsonFields fields(*body);
   const std::string content = fields.text("content").value_or("");
   const bool add_special = fields.flag("add_special").value_or(false);
+  const bool parse_special = fields.flag("parse_special").value_or(true);
   const bool with_pieces = fields.flag("with_pieces").value_or(false);
-  const auto tokens = tokens_of(fields, "content", content, *service.model, add_special);
+  const auto &tokenizer = service.model->loaded()->tokenizer;
+  if (tokenizer == nullptr)
+    fields.refuse("content", "nothing, as the model has no tokenizer", content);
   if (fields.error() != nullptr) return refuse(*fields.error());
+  const auto tokens =
+      tokenizer->encode(content, {.add_special = add_special, .parse_special = parse_special});
   Json list = Json::array();
-  for (const int32_t token : *tokens) {
+  for (const int32_t token : tokens) {
     if (with_pieces) {
-      list.push_back({{"id", token}, {"piece", service.model->detokenize({token})}});
+      list.push_back({{"id", token}, {"piece", piece_of(*tokenizer, token)}});
     } else {
       list.push_back(token);
     }

@@ -7,6 +7,7 @@
 
 #include "server/generate.h"
 #include "server/openai_format.h"
+#include "server/output_fields.h"
 #include "server/sampling_fields.h"
 
 namespace patchbay {
@@ -130,6 +131,7 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
   asked.wish = read_adapter_wish(fields);
   read_sampling(fields, request);
+  read_output_form(fields, request);
   request.n_predict = static_cast<int32_t>(
       fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max()).value_or(16));
   if (const auto n = fields.integer("logprobs", 0, k_most_logprobs))

@@ -10,6 +10,7 @@
 #include "server/adapter_files.h"
 #include "server/adapter_loader.h"
 #include "server/auth.h"
+#include "server/served_chat.h"
 
 namespace patchbay {
 
@@ -21,6 +22,7 @@ struct Service {
   std::string model_path;  ///< as shown
   AdapterFiles files;
   KeyRing keys;
+  ServedChat chat{};
   AdapterRegistry registry{};
   AdapterLoader loader{*model, registry, files};
   uint32_t n_seqs_max = 0;

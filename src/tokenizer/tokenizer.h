@@ -29,6 +29,7 @@ struct EncodeOptions {
 struct DecodeOptions {
   /// Write control and unknown tokens too, as they are spelled.
   bool show_control = false;
+  std::vector<int32_t> shown{};  ///< the same for these alone
   /// Leave out the blank that encode put before the text; off for text that goes on.
   bool drop_space_prefix = true;
 };

@@ -295,7 +295,9 @@ TEST_F(StructuredOutputTest, WhatCannotBeMeantIsRefusedAtSubmission) {
   EXPECT_EQ(refusal("", R"({"properties": {"a": {"not": {}}}})"),
             "json_schema: #/properties/a/not: not is not supported");
   EXPECT_THAT(refusal("", "{"), HasSubstr("json_schema: #: the schema is not valid JSON"));
-  EXPECT_EQ(refusal("root ::= \"a\"", "{}"), "grammar and json_schema exclude each other");
+  EXPECT_EQ(refusal("root ::= \"a\"", "{}"),
+            "grammar: line 1, column 1: no rule uses json_schema, which is given");
+  EXPECT_THAT(refusal("root ::= json_schema", ""), HasSubstr("rule json_schema is not defined"));
 }
 
 TEST_F(StructuredOutputTest, AModelWithoutATokenizerHasNoGrammars) {

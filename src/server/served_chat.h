@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "chat/chat_templates.h"
+#include "lora/adapter_registry.h"
+
+namespace patchbay {
+
+/// How the models that the server has are spoken to.
+struct ServedChat {
+  std::shared_ptr<const ChatTemplates> base{};  ///< null: the base cannot be
+  std::string problem{};                        ///< why
+  bool with_adapters = true;                    ///< an adapter's own templates go before the base's
+  std::optional<ToolCallStyle> calls{};         ///< none: as each template shows
+};
+
+/// Reads what the adapter's folder has of its own. Templates that cannot be read do not keep the
+/// adapter from being loaded: whoever chats with it is told.
+void read_chat_templates(const std::filesystem::path &path, RegisteredAdapter &entry);
+
+/// The templates for a request that names `adapter`, or none (null). invalid_argument: there are
+/// none that can be used, and what to do about it.
+[[nodiscard]] Expected<std::shared_ptr<const ChatTemplates>> choose_chat_templates(
+    const ServedChat &chat, const RegisteredAdapter *adapter);
+
+}  // namespace patchbay
