@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "engine/loaded_model.h"
 #include "lora/adapter.h"
+#include "server/exchange_log.h"
 #include "server/http_server.h"
 #include "server/routes.h"
 
@@ -70,7 +71,9 @@ void register_adapters(const ServeArguments &arguments, Service &service) {
     RegisteredAdapter entry;
     entry.name = item.name;
     entry.path = item.path;
+    const auto begin = Clock::now();
     entry.adapter = service.model->load_adapter(item.path);
+    service.load_seconds.observe(std::chrono::duration<double>(Clock::now() - begin).count());
     entry.loaded_at = service.started_at;
     for (const auto &note : entry.adapter->notes) log().warn("{}: {}", item.path, note);
     const auto added = service.registry.add(std::move(entry));
@@ -98,6 +101,8 @@ void drain(const ServeArguments &arguments, Service &service, HttpServer &server
 
 int serve(const ServeArguments &arguments) {
   const EndSignals signals;
+  set_log_format(arguments.log_format);
+  if (log().level() > spdlog::level::info) log().set_level(spdlog::level::info);
   const auto model = open_model(arguments.model);
   const std::string &path = model->loaded()->info.path;
   Engine engine(model, arguments.model.engine);
@@ -108,12 +113,21 @@ int serve(const ServeArguments &arguments) {
                   .files = AdapterFiles({arguments.lora_dirs.begin(), arguments.lora_dirs.end()}),
                   .keys = read_keys(arguments),
                   .n_seqs_max = arguments.model.engine.n_seqs_max,
-                  .started_at = std::time(nullptr)};
+                  .adapter_memory_bytes = arguments.model.engine.adapter_memory_bytes,
+                  .started_at = std::time(nullptr),
+                  .defaults = arguments.defaults,
+                  .has_metrics = arguments.metrics,
+                  .has_slots = arguments.slots,
+                  .stream_ping = std::chrono::seconds(arguments.sse_ping_s),
+                  .log_prompts = arguments.log_prompts};
   register_adapters(arguments, service);
   Router router(service.keys, service.is_draining);
   add_all_routes(router, service);
-  HttpServer server(arguments.http,
-                    [&router](Exchange &exchange) { return router.handle(exchange); });
+  HttpServer server(
+      arguments.http, [&router](Exchange &exchange) { return router.handle(exchange); },
+      [&service, format = arguments.log_format](const Exchange &exchange, auto took) {
+        note_exchange(service, format, exchange, took);
+      });
   fmt::print("patchbay: '{}' on {}://{}:{}\n", service.model_id,
              arguments.http.tls_cert_file.empty() ? "http" : "https", arguments.http.host,
              server.port());
