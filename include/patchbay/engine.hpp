@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -123,14 +124,24 @@ struct HostTierStats {
   size_t size_bytes = 0;           ///< of those that are there
 };
 
+/// Which adapters are in the memory that steps read, and what it took to bring them there.
+struct ResidencyStats {
+  std::set<std::string> resident{};  ///< keys as in EngineStats::adapters
+  uint64_t n_loaded = 0;             ///< times that one was brought there
+  uint64_t n_evicted = 0;            ///< of these, and gave its memory up
+  double load_ms = 0;                ///< packing included
+};
+
 /// Numbers of one moment, for metrics and tests.
 struct EngineStats {
   uint32_t n_queued = 0;          ///< requests, and answers that gave their memory up
   uint32_t n_running = 0;         ///< answers in the making
   uint32_t n_kv_tokens = 0;       ///< capacity of the KV cache
+  uint32_t n_block_tokens = 0;    ///< per block of it
   uint32_t n_kv_tokens_used = 0;  ///< in whole blocks
   uint32_t n_adapters = 0;        ///< resident
   size_t adapter_bytes = 0;
+  ResidencyStats residency{};
   PrefixCacheStats prefix_cache{};
   HostTierStats host_tier{};
   uint64_t n_steps = 0;

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "engine/loaded_model.h"
 #include "lora/adapter.h"
+#include "server/exchange_log.h"
 #include "server/http_server.h"
 #include "server/routes.h"
 
@@ -88,7 +89,9 @@ void register_adapters(const ServeArguments &arguments, Service &service) {
     RegisteredAdapter entry;
     entry.name = item.name;
     entry.path = item.path;
-    entry.adapter = service.model->load_adapter(item.path);
+    const auto begin = Clock::now();
+    entry.adapter = service.model->load_adapter(item.path, item.name);
+    service.load_seconds.observe(std::chrono::duration<double>(Clock::now() - begin).count());
     entry.loaded_at = service.started_at;
     read_chat_templates(item.path, entry);
     for (const auto &note : entry.adapter->notes) log().warn("{}: {}", item.path, note);
@@ -117,6 +120,8 @@ void drain(const ServeArguments &arguments, Service &service, HttpServer &server
 
 int serve(const ServeArguments &arguments) {
   const EndSignals signals;
+  set_log_format(arguments.log_format);
+  if (log().level() > spdlog::level::info) log().set_level(spdlog::level::info);
   const auto model = open_model(arguments.model);
   const std::string &path = model->loaded()->info.path;
   Engine engine(model, arguments.model.engine);
@@ -128,12 +133,21 @@ int serve(const ServeArguments &arguments) {
                   .keys = read_keys(arguments),
                   .chat = read_chat(arguments, *model->loaded()),
                   .n_seqs_max = arguments.model.engine.n_seqs_max,
-                  .started_at = std::time(nullptr)};
+                  .adapter_memory_bytes = arguments.model.engine.adapter_memory_bytes,
+                  .started_at = std::time(nullptr),
+                  .defaults = arguments.defaults,
+                  .has_metrics = arguments.metrics,
+                  .has_slots = arguments.slots,
+                  .stream_ping = std::chrono::seconds(arguments.sse_ping_s),
+                  .log_prompts = arguments.log_prompts};
   register_adapters(arguments, service);
   Router router(service.keys, service.is_draining);
   add_all_routes(router, service);
-  HttpServer server(arguments.http,
-                    [&router](Exchange &exchange) { return router.handle(exchange); });
+  HttpServer server(
+      arguments.http, [&router](Exchange &exchange) { return router.handle(exchange); },
+      [&service, format = arguments.log_format](const Exchange &exchange, auto took) {
+        note_exchange(service, format, exchange, took);
+      });
   fmt::print("patchbay: '{}' on {}://{}:{}\n", service.model_id,
              arguments.http.tls_cert_file.empty() ? "http" : "https", arguments.http.host,
              server.port());

@@ -104,8 +104,12 @@ class Engine::Impl {
   RestoredSession restore_session(const std::filesystem::path &path, const RestoreOptions &options);
 
   [[nodiscard]] EngineStats stats() const {
-    const std::lock_guard lock(stats_mutex_);
-    return stats_;
+    EngineStats stats = [this] {
+      const std::lock_guard lock(stats_mutex_);
+      return stats_;
+    }();
+    stats.residency.load_ms += packed_cache_.packed_ms();
+    return stats;
   }
   [[nodiscard]] uint32_t n_ctx() const { return limits_.n_ctx; }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "lora/adapter_registry.h"
 
 namespace patchbay {
 
@@ -19,6 +20,10 @@ struct Principal {
   std::vector<std::string> adapters{"*"};  ///< names that may be worn; "*" alone: all
 
   [[nodiscard]] bool may_wear(std::string_view adapter) const;
+  /// Whether public lists show the adapter.
+  [[nodiscard]] bool may_see(const RegisteredAdapter &entry) const {
+    return !entry.is_hidden && may_wear(entry.name);
+  }
 };
 
 /// The keys that the server knows. Keys themselves are not kept, only their digests. Any thread.

@@ -161,11 +161,12 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   DialectRequest asked;
   Request &request = asked.request;
   asked.wish = read_adapter_wish(fields);
-  read_sampling(fields, request);
+  read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
   read_penalties(fields, request.sampling);
-  request.n_predict = static_cast<int32_t>(
-      fields.integer("n_predict", -1, std::numeric_limits<int32_t>::max()).value_or(-1));
+  request.n_predict =
+      static_cast<int32_t>(fields.integer("n_predict", -1, std::numeric_limits<int32_t>::max())
+                               .value_or(service.defaults.n_predict.value_or(-1)));
   if (const auto n = fields.integer("n_probs", 0, k_most_probs); n && *n > 0)
     request.n_logprobs = static_cast<uint32_t>(*n);
   asked.stream = fields.flag("stream").value_or(false);

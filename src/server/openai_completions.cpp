@@ -130,10 +130,11 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   // OpenAI's defaults: all of the distribution.
   request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
   asked.wish = read_adapter_wish(fields);
-  read_sampling(fields, request);
+  read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
-  request.n_predict = static_cast<int32_t>(
-      fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max()).value_or(16));
+  request.n_predict =
+      static_cast<int32_t>(fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max())
+                               .value_or(service.defaults.n_predict.value_or(16)));
   if (const auto n = fields.integer("logprobs", 0, k_most_logprobs))
     request.n_logprobs = static_cast<uint32_t>(*n);
   CompletionFormat::Options options{.with_logprobs = request.n_logprobs.has_value()};

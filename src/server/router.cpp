@@ -96,6 +96,7 @@ asio::awaitable<void> Router::handle(Exchange &exchange) const {
     (void)co_await exchange.send(std::move(refusal));
     co_return;
   }
+  exchange.notes().route = found.route->path;
   try {
     RouteContext context = std::move(found.context);
     co_await found.route->handler(exchange, std::move(context));

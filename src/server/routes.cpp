@@ -4,6 +4,7 @@
 #include "server/llama_adapters.h"
 #include "server/llama_completion.h"
 #include "server/llama_server.h"
+#include "server/metrics.h"
 #include "server/openai_chat.h"
 #include "server/openai_completions.h"
 #include "server/openai_models.h"
@@ -15,7 +16,7 @@ namespace patchbay {
 void add_all_routes(Router &router, Service &service) {
   for (const auto add : {add_openai_models, add_openai_completions, add_openai_chat,
                          add_vllm_adapters, add_sglang_adapters, add_dynamo_adapters,
-                         add_llama_server, add_llama_adapters, add_llama_completion})
+                         add_llama_server, add_llama_adapters, add_llama_completion, add_metrics})
     add(router, service);
 }
 

@@ -19,7 +19,10 @@ struct WornEntry {
 /// Puts what is worn onto the request, whose prompt is known: the spans, and where each begins.
 void wear(std::vector<WornEntry> &worn, Request &request);
 
-/// Names of what acts somewhere, for the header x-adapter-id: comma separated, percent-encoded.
+/// Names of what acts somewhere.
+[[nodiscard]] std::vector<std::string> acting_names(const std::vector<WornEntry> &worn);
+
+/// The same for the header x-adapter-id: comma separated, percent-encoded.
 /// Empty: the base alone.
 [[nodiscard]] std::string adapter_header(const std::vector<WornEntry> &worn);
 
