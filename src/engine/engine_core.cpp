@@ -382,6 +382,7 @@ void EngineCore::take_outputs(const Part &part) {
 
 void EngineCore::take_hidden(const Part &part) {
   const auto job = part.sequence->shared_job();
+  if (!job->pooler) return;
   for (const auto &[pos, row] : part.hidden) job->pooler->add(static_cast<size_t>(pos), row);
   if (!job->pooler->is_complete()) return;
   emit(*job, EmbeddingEvent{job->pooler->take()});
@@ -439,14 +440,15 @@ void EngineCore::draw(Sequence &sequence, std::span<const float> logits) {
     end_job(sequence.shared_job(), drawn.error());
     return;
   }
-  if (drawn->event) {
+  auto &[event, end] = *drawn;
+  if (event) {
     ++job.usage.n_tokens_out;
     ++counters_.n_tokens_out;
     job.services.count([](ServiceStats &stats) { ++stats.n_tokens_out; });
     roster_.charge(job, k_drawn_token_cost);
-    emit(job, *std::move(drawn->event));
+    emit(job, *std::move(event));
   }
-  if (drawn->end) end_choice(sequence, *drawn->end);
+  if (end) end_choice(sequence, *end);
 }
 
 void EngineCore::end_choice(Sequence &sequence, StopReason reason) {

@@ -28,7 +28,7 @@ SavedPrefix PrefixCache::save(std::string_view tenant, const PrefixContent &cont
   // Beyond the last token lies what others computed there, or what the memory held before.
   const uint32_t n_in_last = (saved.n_tokens + block_size_ - 1) % block_size_ + 1;
   for (const auto &[part, copies] : {std::pair{full, &saved.full}, {window, &saved.window}}) {
-    if (!copies->empty() && copies->back().bytes().size() > 0)
+    if (!copies->empty() && !copies->back().bytes().empty())
       memory_->clear_after(part, n_in_last, copies->back().bytes());
   }
   return saved;
