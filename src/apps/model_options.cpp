@@ -55,8 +55,8 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->allow_extra_args(false);
   number(app, "--ubatch-size,--ubatch", arguments.engine.n_ubatch, 1U, 1U << 16U,
          "tokens per step at most");
-  number(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,
-         "compute threads, at most one per core")
+  number_or_default(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,
+                    "compute threads, at most one per core")
       ->default_str("one per core");
   app.add_option_function<std::string>(
          "--cache-type",
@@ -74,7 +74,7 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
          "memory for computed tokens that have to leave the KV cache, in bytes or as 64M or 2G; "
          "they come back when a prompt begins with them")
       ->type_name("SIZE")
-      ->default_str("none");
+      ->default_str("no memory");
   app.add_option_function<std::string>(
          "--lora-form",
          [&arguments](const std::string &text) {

@@ -1,6 +1,8 @@
 #include "server/llama_server.h"
 
 #include "server/json_fields.h"
+#include "server/llama_completion.h"
+#include "server/llama_slots.h"
 #include "server/sampling_fields.h"
 
 namespace patchbay {
@@ -22,11 +24,19 @@ HttpResponse health(const Service &service) {
 }
 
 HttpResponse props(const Service &service) {
-  return json_response({{"model_path", service.model_path},
-                        {"model_alias", service.model_id},
-                        {"default_generation_settings", {{"n_ctx", service.engine.n_ctx()}}},
+  Request defaults;
+  const Json none = Json::object();
+  JsonFields nothing(none);
+  read_sampling(nothing, defaults, service.defaults);
+  defaults.n_predict = service.defaults.n_predict.value_or(-1);
+  Json settings = slot_json(0, service.engine.n_ctx(), generation_settings(defaults));
+  return json_response({{"default_generation_settings", std::move(settings)},
                         {"total_slots", service.n_seqs_max},
-                        {"build_info", "patchbay"}});
+                        {"model_alias", service.model_id},
+                        {"model_path", service.model_path},
+                        {"modalities", {{"vision", false}, {"audio", false}}},
+                        {"build_info", "patchbay"},
+                        {"is_sleeping", false}});
 }
 
 HttpResponse tokenize(const Service &service, const HttpRequest &request) {
@@ -37,7 +47,7 @@ HttpResponse tokenize(const Service &service, const HttpRequest &request) {
   const bool add_special = fields.flag("add_special").value_or(false);
   const bool with_pieces = fields.flag("with_pieces").value_or(false);
   const auto tokens = tokens_of(fields, "content", content, *service.model, add_special);
-  if (fields.error() != nullptr) return refuse(*fields.error());
+  if (fields.error() != nullptr || !tokens) return refuse(*fields.error());
   Json list = Json::array();
   for (const int32_t token : *tokens) {
     if (with_pieces) {
@@ -56,7 +66,7 @@ HttpResponse detokenize(const Service &service, const HttpRequest &request) {
   const Json *list = fields.array("tokens");
   const auto tokens =
       tokens_of(fields, "tokens", list == nullptr ? Json::array() : *list, *service.model, false);
-  if (fields.error() != nullptr) return refuse(*fields.error());
+  if (fields.error() != nullptr || !tokens) return refuse(*fields.error());
   const auto n_vocab = static_cast<int32_t>(service.model->n_vocab());
   for (const int32_t token : *tokens) {
     if (token >= n_vocab)
