@@ -70,6 +70,21 @@ CLI::Option *number(CLI::App &app, const std::string &names, std::optional<T> &t
       ->type_name("N");
 }
 
+/// The same where -1 stands for the default, as in llama-server.
+template <class T>
+CLI::Option *number_or_default(CLI::App &app, const std::string &names, T &target, T low, T high,
+                               const std::string &what) {
+  return app
+      .add_option_function<std::string>(
+          names,
+          [&target, names, low, high](const std::string &text) {
+            if (text != "-1") target = parse_named_number<T>(names, text, low, high);
+          },
+          what)
+      ->type_name("N")
+      ->default_str(fmt::format("{}", target));
+}
+
 /// A flag that turns `target` off. CLI11's own negated flags show as "--no-x{false}".
 inline void switch_off(CLI::App &app, const std::string &name, bool &target,
                        const std::string &what) {

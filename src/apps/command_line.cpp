@@ -6,12 +6,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
 #include "apps/cli_values.h"
 #include "apps/commands.h"
 #include "apps/input_text.h"
+#include "apps/llama_flags.h"
 #include "apps/model_options.h"
+#include "apps/option_table.h"
 #include "apps/serve_options.h"
 #include "base/log.h"
 #include "kv/kv_sizes.h"
@@ -220,36 +224,103 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 
+/// What all commands are told.
+struct AllArguments {
+  bool verbose = false;
+  RunArguments run;
+  TokenizeArguments tokenize;
+  InspectArguments inspect;
+  BenchArguments bench;
+  ServeArguments serve;
+};
+
+/// The whole command line as CLI11 knows it; it fills `arguments` when it parses.
+struct Parser {
+  explicit Parser(AllArguments &arguments)
+      : app("Patchbay: one GGUF base model, any number of LoRA adapters", "patchbay") {
+    app.set_version_flag("--version", "patchbay " PATCHBAY_VERSION);
+    app.set_help_flag("-h,--help", "show this help");
+    app.require_subcommand(1);
+    app.fallthrough();
+    app.footer("patchbay COMMAND --help shows the options of a command.");
+    app.add_flag("-v,--verbose", arguments.verbose, "say more on standard error");
+    add_run(app, arguments.run);
+    add_tokenize(app, arguments.tokenize);
+    add_inspect(app, arguments.inspect);
+    add_bench(app, arguments.bench);
+    serve = add_serve(app, arguments.serve);
+  }
+
+  void parse(std::vector<std::string> words) {
+    std::ranges::reverse(words);  // as CLI11 wants them
+    app.parse(std::move(words));
+  }
+
+  CLI::App app;
+  CLI::App *serve = nullptr;
+};
+
+/// The words of a `serve` with what the environment and a configuration file add to them.
+std::vector<std::string> with_other_sources(std::vector<std::string> words) {
+  AllArguments seen;
+  Parser parser(seen);
+  parser.parse(words);
+  if (!parser.app.got_subcommand("serve")) return words;
+  const auto options = options_of(*parser.serve);
+  auto environment = options_of_environment(options, [](const std::string &name) {
+    const char *value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+  std::string path = seen.serve.config;
+  for (const auto &one : environment) {
+    if (one.name == "config" && path.empty()) path = one.values.front();
+  }
+  std::vector<std::vector<SourcedOption>> sources{std::move(environment)};
+  if (!path.empty()) sources.push_back(options_of_file(options, path, read_config_file(path)));
+  const auto chosen = choose_options(options, given_options(*parser.serve), sources);
+  check_options(chosen, [&](const std::vector<std::string> &more) {
+    AllArguments ignored;
+    std::vector<std::string> all{"serve"};
+    all.insert(all.end(), more.begin(), more.end());
+    Parser(ignored).parse(all);
+  });
+  for (auto &argument : arguments_of(chosen)) words.push_back(std::move(argument));
+  return words;
+}
+
+CommandLine command_of(const AllArguments &all, const Parser &parser) {
+  const CLI::App &app = parser.app;
+  if (app.got_subcommand("run")) return {.command = [a = all.run] { return run(a); }};
+  if (app.got_subcommand("tokenize"))
+    return {.command = [a = all.tokenize] { return tokenize(a); }};
+  if (app.got_subcommand("inspect")) return {.command = [a = all.inspect] { return inspect(a); }};
+  if (app.got_subcommand("bench")) return {.command = [a = all.bench] { return bench(a); }};
+  if (all.serve.print_config) {
+    return {.command = [text = config_text(*parser.serve)] {
+      std::fputs(text.c_str(), stdout);
+      return 0;
+    }};
+  }
+  return {.command = [a = all.serve] { return serve(a); }};
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, char **argv) {
-  CLI::App app("Patchbay: one GGUF base model, any number of LoRA adapters", "patchbay");
-  app.set_version_flag("--version", "patchbay " PATCHBAY_VERSION);
-  app.set_help_flag("-h,--help", "show this help");
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.footer("patchbay COMMAND --help shows the options of a command.");
-  bool verbose = false;
-  app.add_flag("-v,--verbose", verbose, "say more on standard error");
-
-  RunArguments run_arguments;
-  TokenizeArguments tokenize_arguments;
-  InspectArguments inspect_arguments;
-  BenchArguments bench_arguments;
-  add_run(app, run_arguments);
-  add_tokenize(app, tokenize_arguments);
-  add_inspect(app, inspect_arguments);
-  add_bench(app, bench_arguments);
-  ServeArguments serve_arguments;
-  add_serve(app, serve_arguments);
+  AllArguments arguments;
+  Parser parser(arguments);
+  std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    app.parse(argc, argv);
-    name_loras(run_arguments.model.loras);
-    name_loras(bench_arguments.model.loras);
-    name_loras(serve_arguments.model.loras);
+    if (std::ranges::find(words, "serve") != words.end())
+      words = with_other_sources(spell_out_short_flags(std::move(words)));
+    parser.parse(words);
+    name_loras(arguments.run.model.loras);
+    name_loras(arguments.bench.model.loras);
+    name_loras(arguments.serve.model.loras);
   } catch (const CLI::Success &asked) {
-    return {.command = nullptr, .exit_code = app.exit(asked)};
+    return {.command = nullptr, .exit_code = parser.app.exit(asked)};
   } catch (const CLI::ParseError &error) {
+    const CLI::App &app = parser.app;
     if (app.get_subcommands().empty() && !app.remaining().empty())
       throw UsageError(
           fmt::format("'{}' is no command or option: see --help", app.remaining().front()));
@@ -258,15 +329,8 @@ CommandLine parse_command_line(int argc, char **argv) {
   } catch (const std::invalid_argument &error) {
     throw UsageError(error.what());
   }
-  if (verbose) log().set_level(spdlog::level::debug);
-  if (app.got_subcommand("run")) return {.command = [run_arguments] { return run(run_arguments); }};
-  if (app.got_subcommand("tokenize"))
-    return {.command = [tokenize_arguments] { return tokenize(tokenize_arguments); }};
-  if (app.got_subcommand("inspect"))
-    return {.command = [inspect_arguments] { return inspect(inspect_arguments); }};
-  if (app.got_subcommand("serve"))
-    return {.command = [serve_arguments] { return serve(serve_arguments); }};
-  return {.command = [bench_arguments] { return bench(bench_arguments); }};
+  if (arguments.verbose) log().set_level(spdlog::level::debug);
+  return command_of(arguments, parser);
 }
 
 }  // namespace patchbay

@@ -97,9 +97,14 @@ struct ServeArguments {
   bool log_disable = false;
   bool metrics = true;
   bool slots = true;
-  uint32_t n_batch = 0;      ///< 0: n_ubatch decides alone
-  uint32_t sse_ping_s = 15;  ///< how long a stream may be silent
-  uint32_t drain_s = 30;     ///< how long running requests may go on after a signal
+  int embd_normalize = 2;
+  std::optional<uint32_t> n_ctx{};  ///< 0: the model's context
+  std::string config;               ///< file; empty: none
+  bool print_config = false;
+  std::vector<std::string> warnings{};  ///< about the command line
+  uint32_t n_batch = 0;                 ///< 0: n_ubatch decides alone
+  uint32_t sse_ping_s = 15;             ///< how long a stream may be silent
+  uint32_t drain_s = 30;                ///< how long running requests may go on after a signal
 };
 
 // The subcommands. They throw LoadError, UsageError and std::invalid_argument; main turns these

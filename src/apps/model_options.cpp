@@ -55,8 +55,8 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->allow_extra_args(false);
   number(app, "--ubatch-size,--ubatch", arguments.engine.n_ubatch, 1U, 1U << 16U,
          "tokens per step at most");
-  number(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,
-         "compute threads, at most one per core")
+  number_or_default(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,
+                    "compute threads, at most one per core")
       ->default_str("one per core");
   app.add_option_function<std::string>(
          "--cache-type",

@@ -4,6 +4,7 @@
 
 #include "apps/chat_options.h"
 #include "apps/cli_values.h"
+#include "apps/llama_flags.h"
 #include "apps/model_options.h"
 #include "kv/kv_sizes.h"
 
@@ -41,13 +42,15 @@ void add_adapters(CLI::App &app, ServeArguments &arguments) {
 
 void add_engine(CLI::App &app, ServeArguments &arguments) {
   EngineOptions &engine = arguments.model.engine;
-  auto *n_ctx = number(app, "-c,--ctx-size", engine.n_ctx, 1U, k_max_kv_tokens,
-                       "tokens that the KV cache holds, shared by all requests")
+  auto *n_ctx = number(app, "-c,--ctx-size", arguments.n_ctx, 0U, k_max_kv_tokens,
+                       "tokens that the KV cache holds, shared by all requests; 0: the model's "
+                       "context")
                     ->default_str("the model's context, at most 4096");
   bytes(app, "--kv-memory", engine.kv_memory_bytes,
         "the most memory for the KV cache, in place of -c")
       ->excludes(n_ctx);
-  number(app, "--parallel", engine.n_seqs_max, 1U, 4096U, "answers in the making at once (-np)");
+  number_or_default(app, "--parallel", engine.n_seqs_max, 1U, 4096U,
+                    "answers in the making at once (-np)");
   number(app, "--queue-max", engine.n_queue_max, 1U, 1U << 20U,
          "requests that may wait; more are answered with 429");
   number(app, "-b,--batch-size", arguments.n_batch, 1U, 1U << 16U,
@@ -61,7 +64,7 @@ void add_defaults(CLI::App &app, ServeArguments &arguments) {
   SamplingDefaults &to = arguments.defaults;
   constexpr int32_t k_most = std::numeric_limits<int32_t>::max();
   CLI::App &group = *app.add_option_group("Of requests that do not say");
-  number(group, "-n,--predict,--n-predict", to.n_predict, -1, k_most,
+  number(group, "-n,--n-predict,--predict", to.n_predict, -1, k_most,
          "tokens to generate at most; -1: until the context is full");
   number(group, "--temp,--temperature", to.temperature, 0.0F, k_huge,
          "temperature; 0 takes the best token");
@@ -77,8 +80,17 @@ void add_defaults(CLI::App &app, ServeArguments &arguments) {
          "lowers logits of recent tokens");
   number(group, "--frequency-penalty", to.frequency_penalty, -100.0F, 100.0F,
          "the same per occurrence");
-  number(group, "-s,--seed", to.seed, uint64_t{0}, std::numeric_limits<uint64_t>::max(),
-         "random seed");
+  group
+      .add_option_function<std::string>(
+          "-s,--seed",
+          [&to](const std::string &text) {
+            constexpr uint64_t k_most_seed = std::numeric_limits<uint64_t>::max();
+            to.seed.reset();
+            if (text != "-1")
+              to.seed = parse_named_number<uint64_t>("--seed", text, 0, k_most_seed);
+          },
+          "random seed; -1: another one for each")
+      ->type_name("N");
 }
 
 void add_limits(CLI::App &app, HttpOptions &http) {
@@ -139,8 +151,16 @@ void add_http(CLI::App &app, ServeArguments &arguments) {
       ->type_name("LIST")
       ->type_size(1)
       ->allow_extra_args(false);
-  number(app, "--sse-ping-interval", arguments.sse_ping_s, 1U, k_day_s,
-         "seconds after which a silent stream says that it is alive");
+  app.add_option_function<std::string>(
+         "--sse-ping-interval",
+         [&arguments](const std::string &text) {
+           arguments.sse_ping_s =
+               text == "-1" ? k_day_s
+                            : parse_named_number<uint32_t>("--sse-ping-interval", text, 1, k_day_s);
+         },
+         "seconds after which a silent stream says that it is alive; -1: never")
+      ->type_name("S")
+      ->default_str(fmt::format("{}", arguments.sse_ping_s));
   number(app, "--drain", arguments.drain_s, 0U, k_day_s,
          "seconds that running requests may go on after a signal");
 }
@@ -163,6 +183,10 @@ void add_routes(CLI::App &app, ServeArguments &arguments) {
                    {"last", Pooling::last}},
                   arguments.pooling, "what embeddings are made of: none, mean, cls or last")
       ->default_str("as the model says, else mean");
+  number(app, "--embd-normalize", arguments.embd_normalize, -1, 100,
+         "of embeddings: -1 none, 0 largest, 1 taxicab, 2 Euclidean, p");
+  app.add_flag_callback(
+      "--embedding,--embeddings", [] {}, "embeddings are served always; for llama-server's sake");
 }
 
 void add_chat(CLI::App &app, ServeArguments &arguments) {
@@ -185,6 +209,37 @@ void add_log(CLI::App &app, ServeArguments &arguments) {
   app.add_flag("--log-disable", arguments.log_disable, "log warnings and errors only");
 }
 
+/// Accepted and told of, so that command lines for llama-server start.
+void add_ignored(CLI::App &app, ServeArguments &arguments) {
+  CLI::App &group = *app.add_option_group("");  // without a name it is not in the help
+  for (const auto &[names, value] : ignored_llama_flags()) {
+    const std::string spelled(names);
+    const std::string name = spelled.substr(0, spelled.find(','));
+    const auto note = [&arguments, name] {
+      arguments.warnings.push_back(name + " has no meaning here and is ignored");
+    };
+    if (value == FlagValue::none) {
+      group.add_flag_callback(spelled, note);
+    } else {
+      group
+          .add_option_function<std::string>(spelled,
+                                            [note](const std::string & /*value*/) { note(); })
+          ->expected(value == FlagValue::maybe ? 0 : 1, 1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+  }
+}
+
+void add_config(CLI::App &app, ServeArguments &arguments) {
+  app.add_option("--config", arguments.config,
+                 "options by their long names, TOML or JSON; flags and the environment "
+                 "(PATCHBAY_PORT, LLAMA_ARG_PORT) stand above it")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  app.add_flag("--print-config", arguments.print_config,
+               "print what is in effect as TOML, without keys, and end");
+}
+
 }  // namespace
 
 CLI::App *add_serve(CLI::App &app, ServeArguments &arguments) {
@@ -198,6 +253,8 @@ CLI::App *add_serve(CLI::App &app, ServeArguments &arguments) {
   add_log(*serve_app, arguments);
   add_defaults(*serve_app, arguments);
   add_limits(*serve_app, arguments.http);
+  add_config(*serve_app, arguments);
+  add_ignored(*serve_app, arguments);
   return serve_app;
 }
 

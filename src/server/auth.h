@@ -31,8 +31,10 @@ class KeyRing {
  public:
   /// A key that may do everything. Throws std::invalid_argument: it is empty.
   void add_admin(std::string_view key);
-  /// JSON lines {"key", "name", "admin": false, "adapters": ["*"], "tenant"}; the tenant is the
-  /// name where there is none. Throws LoadError that names file and line.
+  /// A key a line: JSON {"key", "name", "admin": false, "adapters": ["*"], "tenant"}, where the
+  /// tenant is the name when there is none; or the key alone, which may do everything, as
+  /// llama-server has it. Lines that begin with # are comments. Throws LoadError that names file
+  /// and line, and never a key.
   void add_file(const std::filesystem::path &path);
 
   [[nodiscard]] bool empty() const { return keys_.empty(); }

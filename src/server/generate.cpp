@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/event_source.h"
+#include "server/llama_completion.h"
 
 namespace patchbay {
 namespace {
@@ -32,12 +33,16 @@ class Generation {
     wear(choice.worn, asked_.request);
     asked_.format->choose(choice);
     add_worn_header(exchange_, choice.worn);
-    meter_.emplace(service_.traffic, acting_names(choice.worn), begin_);
+    meter_ = std::make_unique<RequestMeter>(service_.traffic, acting_names(choice.worn), begin_);
     n_tokens_prompt_ = asked_.request.prompt.size();
     exchange_.notes().n_tokens_prompt = static_cast<uint32_t>(n_tokens_prompt_);
     if (service_.log_prompts)
       exchange_.notes().prompt = service_.model->detokenize(asked_.request.prompt);
     const uint32_t n_choices = asked_.request.n_choices;
+    Json settings = generation_settings(asked_.request);
+    settings["stream"] = asked_.stream;
+    settings["lora"] = worn_json(choice.worn);
+    active_ = service_.active.add(asked_.request, std::move(settings));
     EventSource source(co_await asio::this_coro::executor, exchange_.stream());
     auto refused = source.submit(service_.engine, std::move(asked_.request));
     if (refused) {
@@ -100,6 +105,7 @@ class Generation {
   Event take(EventSource &source) {
     Event event = source.take();
     meter_->note(event);
+    if (std::holds_alternative<TokenEvent>(event)) ++active_->n_decoded;
     if (const auto *end = std::get_if<RequestEnd>(&event)) {
       exchange_.notes().n_tokens_prompt = end->usage.n_tokens_prompt;
       exchange_.notes().n_tokens_out = end->usage.n_tokens_out;
@@ -139,7 +145,8 @@ class Generation {
   ErrorShape errors_;
   DialectRequest asked_;
   RequestMeter::Clock::time_point begin_ = RequestMeter::Clock::now();
-  std::optional<RequestMeter> meter_;  // once it is known what is worn
+  std::shared_ptr<ActiveRequest> active_;
+  std::unique_ptr<RequestMeter> meter_;  // once it is known what is worn
   size_t n_tokens_prompt_ = 0;
   bool has_begun_ = false;
 };

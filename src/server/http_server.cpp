@@ -45,9 +45,9 @@ asio::ssl::context make_tls(const HttpOptions &options) {
     if (error)
       throw LoadError({.path = path, .problem = fmt::format("{}: {}", what, error.message())});
   };
-  context.use_certificate_chain_file(options.tls_cert_file, error);
+  (void)context.use_certificate_chain_file(options.tls_cert_file, error);
   check(options.tls_cert_file, "cannot be used as a TLS certificate");
-  context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, error);
+  (void)context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, error);
   check(options.tls_key_file, "cannot be used as the certificate's private key");
   return context;
 }
@@ -100,10 +100,10 @@ void HttpServer::listen() {
                        tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error || found.empty()) fail(error);
   const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  (void)acceptor_.open(endpoint.protocol(), error);
+  if (!error) (void)acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) (void)acceptor_.bind(endpoint, error);
+  if (!error) (void)acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error) fail(error);
 }
 

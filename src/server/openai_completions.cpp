@@ -8,6 +8,7 @@
 #include "server/generate.h"
 #include "server/openai_format.h"
 #include "server/output_fields.h"
+#include "server/prompt_fields.h"
 #include "server/sampling_fields.h"
 
 namespace patchbay {
@@ -119,9 +120,11 @@ class CompletionFormat final : public AnswerFormat {
 };
 
 /// A list of one prompt is that prompt; more of them are refused by tokens_of().
-const Json &one_prompt(const Json &prompt) {
-  const bool is_list = prompt.is_array() && prompt.size() == 1 && !prompt[0].is_number();
-  return is_list ? prompt[0] : prompt;
+const Json *one_prompt(const Json *prompt) {
+  static const Json missing;
+  if (prompt == nullptr) return &missing;
+  const bool is_list = prompt->is_array() && prompt->size() == 1 && !(*prompt)[0].is_number();
+  return is_list ? &(*prompt)[0] : prompt;
 }
 
 DialectRequest read_completion(JsonFields &fields, const Service &service) {
@@ -140,10 +143,7 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   CompletionFormat::Options options{.with_logprobs = request.n_logprobs.has_value()};
   asked.stream = fields.flag("stream").value_or(false);
   options.include_usage = read_include_usage(fields);
-  const Json missing;
-  const Json *prompt = fields.any("prompt");
-  auto tokens = tokens_of(fields, "prompt", one_prompt(prompt == nullptr ? missing : *prompt),
-                          *service.model, true);
+  auto tokens = prompt_tokens_of(fields, "prompt", *one_prompt(fields.any("prompt")), service);
   if (tokens) request.prompt = std::move(*tokens);
   if (fields.flag("echo").value_or(false))
     options.echoed = service.model->detokenize(request.prompt);

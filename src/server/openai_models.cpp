@@ -8,14 +8,16 @@ namespace patchbay {
 namespace {
 
 Json base_card(const Service &service) {
-  return {{"id", service.model_id},
-          {"object", "model"},
-          {"created", service.started_at},
-          {"owned_by", "patchbay"},
-          {"root", service.model_path},
-          {"parent", nullptr},
-          {"max_model_len", service.engine.n_ctx()},
-          {"permission", Json::array()}};
+  Json card{{"id", service.model_id},
+            {"object", "model"},
+            {"created", service.started_at},
+            {"owned_by", "patchbay"},
+            {"root", service.model_path},
+            {"parent", nullptr},
+            {"max_model_len", service.engine.n_ctx()},
+            {"permission", Json::array()}};
+  if (!service.tags.empty()) card["tags"] = service.tags;
+  return card;
 }
 
 Json adapter_card(const Service &service, const RegisteredAdapter &entry) {

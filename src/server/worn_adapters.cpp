@@ -12,6 +12,17 @@ void wear(std::vector<WornEntry> &worn, Request &request) {
   for (size_t i = 0; i < worn.size(); ++i) worn[i].active_from = planned.active_from[i];
 }
 
+Json worn_json(const std::vector<WornEntry> &worn) {
+  Json json = Json::array();
+  for (const auto &[entry, strength, active_from] : worn) {
+    json.push_back({{"id", entry.id},
+                    {"name", entry.name},
+                    {"scale", strength},
+                    {"active_from", active_from}});
+  }
+  return json;
+}
+
 std::vector<std::string> acting_names(const std::vector<WornEntry> &worn) {
   std::vector<std::string> names;
   for (const auto &one : worn) {
