@@ -32,6 +32,35 @@ Fields sampling_fields() {
           {"n", "integer", "answers"}};
 }
 
+Fields output_fields() {
+  return {{"grammar", "string", "GBNF that the answer keeps to"},
+          {"json_schema", "object|boolean", "a JSON schema that the answer keeps to"},
+          {"response_format", "object", "text, json_object, or json_schema with its schema"}};
+}
+
+Fields message_fields() {
+  return {{"messages", "array", "[{\"role\", \"content\"}]", true},
+          {"tools", "array", "functions that the answer may call"},
+          {"tool_choice", "string|object", "auto, none, required, or a function"},
+          {"parallel_tool_calls", "boolean", "several calls in one answer"},
+          {"chat_template_kwargs", "object", "variables of the chat template"},
+          {"add_generation_prompt", "boolean", "begin the answer (default)"},
+          {"continue_final_message", "boolean", "go on with the last message"}};
+}
+
+Fields chat_fields() {
+  return joined(message_fields(),
+                {{{"max_tokens", "integer", "at most"},
+                  {"max_completion_tokens", "integer", "the same"},
+                  {"stream", "boolean", "server-sent events"},
+                  {"stream_options", "object", "{\"include_usage\": true}"},
+                  {"logprobs", "boolean", "log-probabilities of the tokens"},
+                  {"top_logprobs", "integer", "and of so many best ones, up to 20"}},
+                 output_fields(),
+                 sampling_fields(),
+                 adapter_fields()});
+}
+
 Fields completion_fields() {
   const FieldDoc prompt{"prompt", "string|array", "a text or token ids", true};
   return joined({prompt,
@@ -40,7 +69,7 @@ Fields completion_fields() {
                  {"stream_options", "object", "{\"include_usage\": true}"},
                  {"logprobs", "integer", "of so many best tokens, up to 20"},
                  {"echo", "boolean", "the prompt in front of the answer"}},
-                {sampling_fields(), adapter_fields()});
+                {output_fields(), sampling_fields(), adapter_fields()});
 }
 
 Fields llama_fields() {
@@ -51,7 +80,7 @@ Fields llama_fields() {
                  {"n_probs", "integer", "log-probabilities of so many best tokens"},
                  {"repeat_penalty", "number", "divides logits of recent tokens"},
                  {"repeat_last_n", "integer", "tokens that the penalties look back at"}},
-                {sampling_fields(), adapter_fields()});
+                {output_fields(), sampling_fields(), adapter_fields()});
 }
 
 Fields generate_fields() {
@@ -84,6 +113,12 @@ std::vector<RouteDoc> openai_docs() {
        .dialect = "OpenAI",
        .fields = completion_fields(),
        .streams = true},
+      {.method = "POST",
+       .path = "/v1/chat/completions",
+       .summary = "answer messages",
+       .dialect = "OpenAI",
+       .fields = chat_fields(),
+       .streams = true},
       {"POST", "/v1/embeddings", "vectors of texts", "OpenAI",
        joined(embedding_fields(), {{{"encoding_format", "string", "float or base64"},
                                     {"dimensions", "integer", "the model's own number only"}}})},
@@ -112,6 +147,13 @@ std::vector<RouteDoc> llama_docs() {
       {"GET", "/lora-adapters", "adapters and their default strengths", k_llama},
       {"POST", "/lora-adapters", "set default strengths: [{\"id\", \"scale\"}]", k_llama},
   };
+  docs.push_back({.method = "POST",
+                  .path = "/chat/completions",
+                  .summary = "answer messages",
+                  .dialect = k_llama,
+                  .fields = chat_fields(),
+                  .streams = true});
+  docs.push_back({"POST", "/apply-template", "the prompt of messages", k_llama, message_fields()});
   for (const char *path : {"/completion", "/completions"}) {
     docs.push_back({.method = "POST",
                     .path = path,
