@@ -170,8 +170,8 @@ std::string print_real(double value) {
     return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   }
   if (n_digits <= exponent + 1) {
-    const int n_zeros = exponent + 1 - n_digits;
-    return sign + digits + std::string(static_cast<size_t>(n_zeros), '0') + ".0";
+    const auto n_zeros = static_cast<size_t>(exponent) + 1 - static_cast<size_t>(n_digits);
+    return sign + digits + std::string(n_zeros, '0') + ".0";
   }
   return sign + digits.insert(static_cast<size_t>(exponent + 1), ".");
 }

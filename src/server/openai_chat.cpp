@@ -44,7 +44,7 @@ DialectRequest read_chat(JsonFields &fields, const Service &service) {
   return asked;
 }
 
-HttpResponse refuse_template(ApiError error) {
+HttpResponse refuse_template(const ApiError &error) {
   return error_response(error, ErrorShape::llama_server);
 }
 
@@ -57,7 +57,7 @@ HttpResponse show_template(const Service &service, const AdapterChoice &choice,
   if (text) return json_response({{"prompt", *text}});
   ApiError error;
   error.error = text.error();
-  return refuse_template(std::move(error));
+  return refuse_template(error);
 }
 
 /// The prompt that a chat would have.
