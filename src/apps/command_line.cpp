@@ -181,8 +181,7 @@ void add_logit_bias(CLI::App &app, SamplingParams &sampling) {
       ->allow_extra_args(false);
 }
 
-void add_sampling_options(CLI::App &app, RunArguments &arguments) {
-  SamplingParams &sampling = arguments.generate.sampling;
+void add_sampling_options(CLI::App &app, SamplingParams &sampling, std::optional<uint64_t> &seed) {
   number(app, "--temp,--temperature", sampling.temperature, 0.0F, k_huge,
          "temperature; 0 takes the best token");
   number(app, "--top-k", sampling.top_k, 0, std::numeric_limits<int32_t>::max(),
@@ -202,9 +201,9 @@ void add_sampling_options(CLI::App &app, RunArguments &arguments) {
   add_logit_bias(app, sampling);
   app.add_option_function<std::string>(
          "-s,--seed",
-         [&arguments](const std::string &text) {
-           arguments.seed = parse_named_number<uint64_t>("-s,--seed", text, 0,
-                                                         std::numeric_limits<uint64_t>::max());
+         [&seed](const std::string &text) {
+           seed = parse_named_number<uint64_t>("-s,--seed", text, 0,
+                                               std::numeric_limits<uint64_t>::max());
          },
          "random seed")
       ->type_name("N")
@@ -245,6 +244,16 @@ void add_grammar_options(CLI::App &app, GenerateOptions &generate) {
   group->require_option(0, 1);
 }
 
+void add_answer_options(CLI::App &app, GenerateOptions &generate) {
+  number(app, "-n,--n-predict", generate.n_predict, -1, std::numeric_limits<int32_t>::max(),
+         "tokens to generate at most; -1: until the context is full");
+  app.add_option("--stop", generate.stop, "end before this text; repeatable")
+      ->type_name("TEXT")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  app.add_flag("--ignore-eos", generate.ignore_eos, "never draw an end-of-generation token");
+}
+
 void add_run(CLI::App &app, RunArguments &arguments) {
   CLI::App *run_app = app.add_subcommand("run", "generate text from a prompt, with any adapters");
   add_model_options(*run_app, arguments.model);
@@ -280,17 +289,9 @@ void add_run(CLI::App &app, RunArguments &arguments) {
           "the most memory for the KV cache, in bytes or as 64M or 2G, in place of -c")
       ->excludes("--ctx-size")
       ->type_name("SIZE");
-  number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1,
-         std::numeric_limits<int32_t>::max(),
-         "tokens to generate at most; -1: until the context is full");
-  run_app->add_option("--stop", arguments.generate.stop, "end before this text; repeatable")
-      ->type_name("TEXT")
-      ->type_size(1)
-      ->allow_extra_args(false);
-  run_app->add_flag("--ignore-eos", arguments.generate.ignore_eos,
-                    "never draw an end-of-generation token");
+  add_answer_options(*run_app, arguments.generate);
   add_grammar_options(*run_app, arguments.generate);
-  add_sampling_options(*run_app, arguments);
+  add_sampling_options(*run_app, arguments.generate.sampling, arguments.seed);
   run_app
       ->add_option("--logits", arguments.logits_path,
                    "write the prompt's logits, F32 [n_tokens, n_vocab], as .npy")
@@ -357,23 +358,53 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 
-void add_chat_options(CLI::App &app, std::string &chat_template) {
-  auto *text = app.add_option("--chat-template", chat_template,
+void add_chat_options(CLI::App &app, ChatArguments &chat) {
+  auto *text = app.add_option("--chat-template", chat.chat_template,
                               "template for messages, its text or a name such as chatml, gemma, "
                               "llama3 or hermes, in place of the model's own")
                    ->check(check_not_empty)
                    ->type_name("NAME");
   app.add_option_function<std::string>(
          "--chat-template-file",
-         [&chat_template](const std::string &path) {
-           chat_template = read_input_text(path);
-           if (chat_template.empty())
+         [&chat](const std::string &path) {
+           chat.chat_template = read_input_text(path);
+           if (chat.chat_template.empty())
              throw CLI::ValidationError("--chat-template-file", path + " is empty");
          },
          "the template's text from a file")
       ->check(check_not_empty)
       ->excludes(text)
       ->type_name("FILE");
+  switch_off(app, "--no-adapter-chat-templates", chat.adapter_templates,
+             "use the base's chat template also with adapters that bring their own");
+}
+
+void add_tool_option(CLI::App &app, ChatArguments &chat) {
+  app.add_option("--tool-call-parser", chat.tool_call_parser,
+                 "how calls of tools are written: hermes, llama3, none, or auto, as the chat "
+                 "template shows")
+      ->check(CLI::IsMember({"auto", "hermes", "llama3", "none"}))
+      ->type_name("STYLE")
+      ->default_str("auto");
+}
+
+void add_chat(CLI::App &app, ChatCommandArguments &arguments) {
+  CLI::App *chat_app = app.add_subcommand("chat", "talk with a model, with any adapters");
+  add_model_options(*chat_app, arguments.model);
+  chat_app->footer(
+      "Lines of a terminal, or of standard input, are messages; /help shows the commands.\n"
+      "patchbay chat --lora pirate=adapters/pirate\n"
+      "printf '/compare Tell me about the sea.\\n' | patchbay chat --lora pirate=adapters/pirate");
+  chat_app->add_option("--system", arguments.system, "what the model is told first")
+      ->type_name("TEXT");
+  add_chat_options(*chat_app, arguments.chat);
+  number(*chat_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
+         "tokens that the KV cache holds")
+      ->default_str("the model's context, at most 4096");
+  arguments.generate.n_predict = -1;
+  add_answer_options(*chat_app, arguments.generate);
+  add_grammar_options(*chat_app, arguments.generate);
+  add_sampling_options(*chat_app, arguments.generate.sampling, arguments.seed);
 }
 
 void add_serve(CLI::App &app, ServeArguments &arguments) {
@@ -414,16 +445,8 @@ void add_serve(CLI::App &app, ServeArguments &arguments) {
   cert->needs(key)->type_name("FILE");
   key->needs(cert)->type_name("FILE");
   number(*serve_app, "--threads-http", http.n_threads, 1U, 256U, "threads for connections");
-  add_chat_options(*serve_app, arguments.chat_template);
-  switch_off(*serve_app, "--no-adapter-chat-templates", arguments.adapter_templates,
-             "use the base's chat template also with adapters that bring their own");
-  serve_app
-      ->add_option("--tool-call-parser", arguments.tool_call_parser,
-                   "how calls of tools are written: hermes, llama3, none, or auto, as the chat "
-                   "template shows")
-      ->check(CLI::IsMember({"auto", "hermes", "llama3", "none"}))
-      ->type_name("STYLE")
-      ->default_str("auto");
+  add_chat_options(*serve_app, arguments.chat);
+  add_tool_option(*serve_app, arguments.chat);
   number(*serve_app, "--drain", arguments.drain_s, 0U, 86400U,
          "seconds that running requests may go on after a signal");
 }
@@ -448,12 +471,15 @@ CommandLine parse_command_line(int argc, char **argv) {
   add_tokenize(app, tokenize_arguments);
   add_inspect(app, inspect_arguments);
   add_bench(app, bench_arguments);
+  ChatCommandArguments chat_arguments;
+  add_chat(app, chat_arguments);
   ServeArguments serve_arguments;
   add_serve(app, serve_arguments);
   try {
     app.parse(argc, argv);
     name_loras(run_arguments.model.loras);
     name_loras(bench_arguments.model.loras);
+    name_loras(chat_arguments.model.loras);
     name_loras(serve_arguments.model.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = app.exit(asked)};
@@ -472,6 +498,8 @@ CommandLine parse_command_line(int argc, char **argv) {
     return {.command = [tokenize_arguments] { return tokenize(tokenize_arguments); }};
   if (app.got_subcommand("inspect"))
     return {.command = [inspect_arguments] { return inspect(inspect_arguments); }};
+  if (app.got_subcommand("chat"))
+    return {.command = [chat_arguments] { return chat(chat_arguments); }};
   if (app.got_subcommand("serve"))
     return {.command = [serve_arguments] { return serve(serve_arguments); }};
   return {.command = [bench_arguments] { return bench(bench_arguments); }};

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/chat_model.h"
 #include "apps/commands.h"
 #include "apps/model_files.h"
 #include "base/error.h"
@@ -63,36 +64,13 @@ KeyRing read_keys(const ServeArguments &arguments) {
   return keys;
 }
 
-ServedChat read_chat(const ServeArguments &arguments, const LoadedModel &model) {
-  ServedChat chat{.with_adapters = arguments.adapter_templates};
-  if (arguments.tool_call_parser != "auto")
-    chat.calls = parse_tool_call_style(arguments.tool_call_parser);
-  if (model.tokenizer == nullptr) return chat;
-  try {
-    chat.base = arguments.chat_template.empty()
-                    ? model_chat_templates(*model.file, *model.tokenizer)
-                    : chat_templates_of(arguments.chat_template);
-    if (chat.base == nullptr) chat.problem = "the model has no chat template";
-  } catch (const LoadError &error) {
-    if (!arguments.chat_template.empty()) throw;
-    chat.problem = fmt::format("the model's chat template cannot be used ({})", error.what());
-    log().warn("{}", chat.problem);
-  }
-  return chat;
-}
-
 /// The adapters of the command line are the default set, unless they are only to be known.
 void register_adapters(const ServeArguments &arguments, Service &service) {
   std::vector<DefaultAdapter> defaults;
-  for (const auto &item : arguments.model.loras) {
-    RegisteredAdapter entry;
-    entry.name = item.name;
-    entry.path = item.path;
-    entry.adapter = service.model->load_adapter(item.path);
-    entry.loaded_at = service.started_at;
-    read_chat_templates(item.path, entry);
-    for (const auto &note : entry.adapter->notes) log().warn("{}: {}", item.path, note);
-    const auto added = service.registry.add(std::move(entry));
+  auto entries = open_named_adapters(*service.model, arguments.model.loras);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const LoraItem &item = arguments.model.loras[i];
+    const auto added = service.registry.add(std::move(entries[i]));
     if (!added) throw LoadError({.path = item.path, .problem = added.error().message});
     if (arguments.apply_adapters) defaults.push_back({added->id, item.strength});
   }
@@ -126,7 +104,7 @@ int serve(const ServeArguments &arguments) {
                   .model_path = path,
                   .files = AdapterFiles({arguments.lora_dirs.begin(), arguments.lora_dirs.end()}),
                   .keys = read_keys(arguments),
-                  .chat = read_chat(arguments, *model->loaded()),
+                  .chat = open_chat(arguments.chat, *model->loaded()),
                   .n_seqs_max = arguments.model.engine.n_seqs_max,
                   .started_at = std::time(nullptr)};
   register_adapters(arguments, service);
