@@ -1,11 +1,15 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <string>
+
+#include "apps/commands.h"
 
 namespace patchbay {
 
-/// --chat-template and --chat-template-file: a template's name or text, for `chat_template`.
-void add_chat_template_options(CLI::App &app, std::string &chat_template);
+/// How the model is spoken to.
+void add_chat_options(CLI::App &app, ChatArguments &chat);
+
+/// How calls of tools are told from other text.
+void add_tool_option(CLI::App &app, ChatArguments &chat);
 
 }  // namespace patchbay

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "apps/chat_options.h"
 #include "apps/cli_values.h"
 #include "apps/commands.h"
 #include "apps/input_text.h"
@@ -48,8 +49,7 @@ void add_logit_bias(CLI::App &app, SamplingParams &sampling) {
       ->allow_extra_args(false);
 }
 
-void add_sampling_options(CLI::App &app, RunArguments &arguments) {
-  SamplingParams &sampling = arguments.generate.sampling;
+void add_sampling_options(CLI::App &app, SamplingParams &sampling, std::optional<uint64_t> &seed) {
   number(app, "--temp,--temperature", sampling.temperature, 0.0F, k_huge,
          "temperature; 0 takes the best token");
   number(app, "--top-k", sampling.top_k, 0, std::numeric_limits<int32_t>::max(),
@@ -69,9 +69,9 @@ void add_sampling_options(CLI::App &app, RunArguments &arguments) {
   add_logit_bias(app, sampling);
   app.add_option_function<std::string>(
          "-s,--seed",
-         [&arguments](const std::string &text) {
-           arguments.seed = parse_named_number<uint64_t>("-s,--seed", text, 0,
-                                                         std::numeric_limits<uint64_t>::max());
+         [&seed](const std::string &text) {
+           seed = parse_named_number<uint64_t>("-s,--seed", text, 0,
+                                               std::numeric_limits<uint64_t>::max());
          },
          "random seed")
       ->type_name("N")
@@ -112,6 +112,16 @@ void add_grammar_options(CLI::App &app, GenerateOptions &generate) {
   group->require_option(0, 1);
 }
 
+void add_answer_options(CLI::App &app, GenerateOptions &generate) {
+  number(app, "-n,--n-predict", generate.n_predict, -1, std::numeric_limits<int32_t>::max(),
+         "tokens to generate at most; -1: until the context is full");
+  app.add_option("--stop", generate.stop, "end before this text; repeatable")
+      ->type_name("TEXT")
+      ->type_size(1)
+      ->allow_extra_args(false);
+  app.add_flag("--ignore-eos", generate.ignore_eos, "never draw an end-of-generation token");
+}
+
 void add_run(CLI::App &app, RunArguments &arguments) {
   CLI::App *run_app = app.add_subcommand("run", "generate text from a prompt, with any adapters");
   add_model_options(*run_app, arguments.model);
@@ -147,17 +157,9 @@ void add_run(CLI::App &app, RunArguments &arguments) {
           "the most memory for the KV cache, in bytes or as 64M or 2G, in place of -c")
       ->excludes("--ctx-size")
       ->type_name("SIZE");
-  number(*run_app, "-n,--n-predict", arguments.generate.n_predict, -1,
-         std::numeric_limits<int32_t>::max(),
-         "tokens to generate at most; -1: until the context is full");
-  run_app->add_option("--stop", arguments.generate.stop, "end before this text; repeatable")
-      ->type_name("TEXT")
-      ->type_size(1)
-      ->allow_extra_args(false);
-  run_app->add_flag("--ignore-eos", arguments.generate.ignore_eos,
-                    "never draw an end-of-generation token");
+  add_answer_options(*run_app, arguments.generate);
   add_grammar_options(*run_app, arguments.generate);
-  add_sampling_options(*run_app, arguments);
+  add_sampling_options(*run_app, arguments.generate.sampling, arguments.seed);
   run_app
       ->add_option("--logits", arguments.logits_path,
                    "write the prompt's logits, F32 [n_tokens, n_vocab], as .npy")
@@ -224,6 +226,25 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 
+void add_chat(CLI::App &app, ChatCommandArguments &arguments) {
+  CLI::App *chat_app = app.add_subcommand("chat", "talk with a model, with any adapters");
+  add_model_options(*chat_app, arguments.model);
+  chat_app->footer(
+      "Lines of a terminal, or of standard input, are messages; /help shows the commands.\n"
+      "patchbay chat --lora pirate=adapters/pirate\n"
+      "printf '/compare Tell me about the sea.\\n' | patchbay chat --lora pirate=adapters/pirate");
+  chat_app->add_option("--system", arguments.system, "what the model is told first")
+      ->type_name("TEXT");
+  add_chat_options(*chat_app, arguments.chat);
+  number(*chat_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
+         "tokens that the KV cache holds")
+      ->default_str("the model's context, at most 4096");
+  arguments.generate.n_predict = -1;
+  add_answer_options(*chat_app, arguments.generate);
+  add_grammar_options(*chat_app, arguments.generate);
+  add_sampling_options(*chat_app, arguments.generate.sampling, arguments.seed);
+}
+
 /// What all commands are told.
 struct AllArguments {
   bool verbose = false;
@@ -231,6 +252,7 @@ struct AllArguments {
   TokenizeArguments tokenize;
   InspectArguments inspect;
   BenchArguments bench;
+  ChatCommandArguments chat;
   ServeArguments serve;
 };
 
@@ -248,6 +270,7 @@ struct Parser {
     add_tokenize(app, arguments.tokenize);
     add_inspect(app, arguments.inspect);
     add_bench(app, arguments.bench);
+    add_chat(app, arguments.chat);
     serve = add_serve(app, arguments.serve);
   }
 
@@ -295,6 +318,7 @@ CommandLine command_of(const AllArguments &all, const Parser &parser) {
     return {.command = [a = all.tokenize] { return tokenize(a); }};
   if (app.got_subcommand("inspect")) return {.command = [a = all.inspect] { return inspect(a); }};
   if (app.got_subcommand("bench")) return {.command = [a = all.bench] { return bench(a); }};
+  if (app.got_subcommand("chat")) return {.command = [a = all.chat] { return chat(a); }};
   if (all.serve.print_config) {
     return {.command = [text = config_text(*parser.serve)] {
       std::fputs(text.c_str(), stdout);
@@ -316,6 +340,7 @@ CommandLine parse_command_line(int argc, char **argv) {
     parser.parse(words);
     name_loras(arguments.run.model.loras);
     name_loras(arguments.bench.model.loras);
+    name_loras(arguments.chat.model.loras);
     name_loras(arguments.serve.model.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = parser.app.exit(asked)};

@@ -77,15 +77,28 @@ struct BenchArguments {
   bool json = false;
 };
 
+/// What `chat` and `serve` share: how the model is spoken to.
+struct ChatArguments {
+  std::string chat_template;      ///< a name or a text; empty: the model's own
+  bool adapter_templates = true;  ///< adapters' own chat templates are used
+  std::string tool_call_parser = "auto";
+};
+
+struct ChatCommandArguments {
+  ModelArguments model;
+  ChatArguments chat;
+  std::string system;  ///< what the model is told first; empty: nothing
+  GenerateOptions generate;
+  std::optional<uint64_t> seed;
+};
+
 struct ServeArguments {
   ModelArguments model;
   HttpOptions http;
   std::string alias;  ///< what requests call the base; empty: the file's stem
   std::vector<std::string> tags;
   std::vector<std::string> lora_dirs;
-  std::string chat_template;      ///< a name or a text; empty: the model's own
-  bool adapter_templates = true;  ///< adapters' own chat templates are used
-  std::string tool_call_parser = "auto";
+  ChatArguments chat;
   bool apply_adapters = true;  ///< those of --lora are worn by requests that say nothing
   bool skip_bad_adapters = false;
   SamplingDefaults defaults;         ///< of requests that do not say
@@ -113,6 +126,7 @@ int run(const RunArguments &arguments);
 int tokenize(const TokenizeArguments &arguments);
 int inspect(const InspectArguments &arguments);
 int bench(const BenchArguments &arguments);
+int chat(const ChatCommandArguments &arguments);
 int serve(const ServeArguments &arguments);
 
 }  // namespace patchbay

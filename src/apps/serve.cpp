@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/chat_model.h"
 #include "apps/commands.h"
 #include "apps/model_files.h"
 #include "base/error.h"
@@ -65,24 +66,6 @@ KeyRing read_keys(const ServeArguments &arguments) {
   for (const auto &key : arguments.api_keys) keys.add_admin(key);
   for (const auto &path : arguments.api_key_files) keys.add_file(path);
   return keys;
-}
-
-ServedChat read_chat(const ServeArguments &arguments, const LoadedModel &model) {
-  ServedChat chat{.with_adapters = arguments.adapter_templates};
-  if (arguments.tool_call_parser != "auto")
-    chat.calls = parse_tool_call_style(arguments.tool_call_parser);
-  if (model.tokenizer == nullptr) return chat;
-  try {
-    chat.base = arguments.chat_template.empty()
-                    ? model_chat_templates(*model.file, *model.tokenizer)
-                    : chat_templates_of(arguments.chat_template);
-    if (chat.base == nullptr) chat.problem = "the model has no chat template";
-  } catch (const LoadError &error) {
-    if (!arguments.chat_template.empty()) throw;
-    chat.problem = fmt::format("the model's chat template cannot be used ({})", error.what());
-    log().warn("{}", chat.problem);
-  }
-  return chat;
 }
 
 EngineOptions engine_options_of(const ServeArguments &arguments, const Model &model) {
@@ -164,7 +147,7 @@ int serve(const ServeArguments &arguments) {
                   .tags = arguments.tags,
                   .files = AdapterFiles({arguments.lora_dirs.begin(), arguments.lora_dirs.end()}),
                   .keys = read_keys(arguments),
-                  .chat = read_chat(arguments, *model->loaded()),
+                  .chat = open_chat(arguments.chat, *model->loaded()),
                   .n_seqs_max = options.n_seqs_max,
                   .adapter_memory_bytes = options.adapter_memory_bytes,
                   .longest_piece = longest_piece_of(*model->loaded()),

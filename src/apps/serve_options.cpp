@@ -189,18 +189,6 @@ void add_routes(CLI::App &app, ServeArguments &arguments) {
       "--embedding,--embeddings", [] {}, "embeddings are served always; for llama-server's sake");
 }
 
-void add_chat(CLI::App &app, ServeArguments &arguments) {
-  add_chat_template_options(app, arguments.chat_template);
-  switch_off(app, "--no-adapter-chat-templates", arguments.adapter_templates,
-             "use the base's chat template also with adapters that bring their own");
-  app.add_option("--tool-call-parser", arguments.tool_call_parser,
-                 "how calls of tools are written: hermes, llama3, none, or auto, as the chat "
-                 "template shows")
-      ->check(CLI::IsMember({"auto", "hermes", "llama3", "none"}))
-      ->type_name("STYLE")
-      ->default_str("auto");
-}
-
 void add_log(CLI::App &app, ServeArguments &arguments) {
   choice<LogFormat>(app, "--log-format", {{"text", LogFormat::text}, {"json", LogFormat::json}},
                     arguments.log_format, "text or json, one object a line")
@@ -248,7 +236,8 @@ CLI::App *add_serve(CLI::App &app, ServeArguments &arguments) {
   add_routes(*serve_app, arguments);
   add_adapters(*serve_app, arguments);
   add_engine(*serve_app, arguments);
-  add_chat(*serve_app, arguments);
+  add_chat_options(*serve_app, arguments.chat);
+  add_tool_option(*serve_app, arguments.chat);
   add_http(*serve_app, arguments);
   add_log(*serve_app, arguments);
   add_defaults(*serve_app, arguments);

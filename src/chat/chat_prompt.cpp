@@ -59,7 +59,7 @@ Expected<std::string> chat_text(const KnownChatTemplate &chat_template, const To
                                 const Conversation &conversation) {
   if (!conversation.tools.is_null() && !chat_template.mentions("tools")) {
     return fail(ErrorCode::invalid_argument,
-                "tools would not be shown by this model's chat template: start with another one, "
+                "tools would not be shown by this model's chat template: give another one, "
                 "for instance --chat-template hermes");
   }
   const auto messages = messages_for(chat_template, conversation.messages);

@@ -30,8 +30,8 @@ Expected<std::shared_ptr<const ChatTemplates>> choose_chat_templates(
   }
   if (chat.base != nullptr) return chat.base;
   return fail(ErrorCode::invalid_argument,
-              fmt::format("{}: start the server with --chat-template NAME or "
-                          "--chat-template-file FILE, or use completions",
+              fmt::format("{}: give one with --chat-template NAME or --chat-template-file "
+                          "FILE, or send finished prompts as completions",
                           chat.problem));
 }
 

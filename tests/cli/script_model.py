@@ -1,14 +1,9 @@
 """A model that says what a test wrote down: after the letter that opens a script come its pieces, a token each."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
-
-from alphabet_model import CONTROL, NORMAL, metadata  # noqa: E402
-from gguf_writer import Typed, write_gguf  # noqa: E402
+from alphabet_model import CONTROL, NORMAL, metadata
+from gguf_writer import Typed, write_gguf
 
 SHOW_CONTENTS = "{% for m in messages %}{{ m.content }}{% endfor %}"
 
@@ -28,9 +23,9 @@ def spelled(piece):
     return "".join(LETTERS[byte] for byte in data)
 
 
-def write_script_model(path, scripts, template=SHOW_CONTENTS, control=(), n_ctx=512, **keys):
+def write_script_model(path, scripts, template=SHOW_CONTENTS, control=(), endless=(), n_ctx=512, **keys):
     """`scripts`: letter -> pieces (text, or bytes where a character is split). Pieces in `control` are control tokens.
-    Every answer ends after its script; a letter without one has an empty answer. All bytes are tokens too."""
+    Every answer ends after its script, or begins it anew for a letter in `endless`; a letter without one has an empty answer. All bytes are tokens too."""
     tokens = ["<eos>", *(LETTERS[byte] for byte in range(256))]
     follows = {}
     for letter, pieces in scripts.items():
@@ -38,6 +33,8 @@ def write_script_model(path, scripts, template=SHOW_CONTENTS, control=(), n_ctx=
         for piece in pieces:
             tokens.append(piece if piece in control else spelled(piece))
             follows[last] = last = len(tokens) - 1
+        if letter in endless:
+            follows[last] = len(tokens) - len(pieces)
     tokens += [f"<unused{i}>" for i in range(-len(tokens) % 4)]
     size = len(tokens)
     head = np.zeros((size, size), np.float32)
