@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -39,7 +40,7 @@ struct EngineOptions {
   float prefill_share = 0.5F;
   uint32_t n_seqs_max = 64;  ///< answers in the making at once
   /// Requests that wait. More are refused; but one of a tenant that has less than its even part of
-  /// them takes the place of the last one of the tenant that has most, which ends with unavailable.
+  /// them takes the place of the last one of the tenant that has most, which ends with queue_full.
   uint32_t n_queue_max = 256;
   /// Adapters that no request wears stay in memory up to this size, the last used ones; those that
   /// are worn stay whatever their size.
@@ -123,14 +124,24 @@ struct HostTierStats {
   size_t size_bytes = 0;           ///< of those that are there
 };
 
+/// Which adapters are in the memory that steps read, and what it took to bring them there.
+struct ResidencyStats {
+  std::set<std::string> resident{};  ///< keys as in EngineStats::adapters
+  uint64_t n_loaded = 0;             ///< times that one was brought there
+  uint64_t n_evicted = 0;            ///< of these, and gave its memory up
+  double load_ms = 0;                ///< packing included
+};
+
 /// Numbers of one moment, for metrics and tests.
 struct EngineStats {
   uint32_t n_queued = 0;          ///< requests, and answers that gave their memory up
   uint32_t n_running = 0;         ///< answers in the making
   uint32_t n_kv_tokens = 0;       ///< capacity of the KV cache
+  uint32_t n_block_tokens = 0;    ///< per block of it
   uint32_t n_kv_tokens_used = 0;  ///< in whole blocks
   uint32_t n_adapters = 0;        ///< resident
   size_t adapter_bytes = 0;
+  ResidencyStats residency{};
   PrefixCacheStats prefix_cache{};
   HostTierStats host_tier{};
   uint64_t n_steps = 0;
@@ -214,14 +225,15 @@ class Engine {
   Engine &operator=(const Engine &) = delete;
 
   /// Checks a request and queues it. Refused at once: invalid_argument (what is wrong with it),
-  /// context_overflow (the prompt is longer than the context), queue_full.
-  /// Adapters of another model end it later with invalid_argument.
+  /// context_overflow (the prompt is longer than the context), queue_full, unavailable (the engine
+  /// is shutting down). Adapters of another model end it later with invalid_argument.
   [[nodiscard]] std::variant<RequestHandle, Error> submit(Request request);
 
   /// Writes what the prefix cache holds of these tokens to a file (docs/sessions.md), which only
   /// its owner may read; one that is there is replaced when the new one is whole. Refused:
   /// invalid_argument (tokens or spans, or the file cannot be written), not_found (nothing of them
-  /// is there, or the folder is not), out_of_memory (for a copy of the blocks).
+  /// is there, or the folder is not), out_of_memory (for a copy of the blocks), unavailable (the
+  /// engine is shutting down). Waits for the step that is being computed.
   [[nodiscard]] std::variant<SavedSession, Error> save_session(const std::filesystem::path &path,
                                                                const SessionTokens &tokens);
 
@@ -229,7 +241,8 @@ class Engine {
   /// into memory that no answer in the making uses. A request of the tenant that begins with its
   /// tokens, wearing the same, goes on from there. Refused, and nothing changes: not_found (no such
   /// file), invalid_argument (damaged; of another model, cache type or shape of the cache; worn by
-  /// an adapter of other content; the prefix cache is off), out_of_memory.
+  /// an adapter of other content; the prefix cache is off), out_of_memory, unavailable. Waits for
+  /// the step that is being computed.
   [[nodiscard]] std::variant<RestoredSession, Error> restore_session(
       const std::filesystem::path &path, const RestoreOptions &options = {});
 

@@ -32,9 +32,10 @@ class Model {
                                                          const ModelOptions &options = {});
 
   /// A GGUF adapter file or a PEFT folder, checked against this model. Throws LoadError; never
-  /// loads half an adapter.
-  [[nodiscard]] std::shared_ptr<const Adapter> load_adapter(
-      const std::filesystem::path &path) const;
+  /// loads half an adapter. `name` is what statistics and sessions call it; empty: the file stem or
+  /// folder name.
+  [[nodiscard]] std::shared_ptr<const Adapter> load_adapter(const std::filesystem::path &path,
+                                                            std::string name = {}) const;
 
   [[nodiscard]] bool has_tokenizer() const;
   /// Token ids as the model's own tokenizer gives them, special tokens in the text included. Empty

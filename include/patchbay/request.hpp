@@ -30,6 +30,15 @@ struct RequestSpan {
   std::vector<WornAdapter> adapters{};
 };
 
+/// What an embedding is made of: the hidden states of the prompt's tokens after the model's final
+/// norm.
+enum class Pooling {
+  none,  ///< those of every token
+  mean,  ///< their mean
+  cls,   ///< that of the first token
+  last,  ///< that of the last token
+};
+
 /// One request to the engine, all of it by value.
 struct Request {
   std::vector<int32_t> prompt{};
@@ -53,11 +62,14 @@ struct Request {
   std::optional<uint32_t> n_logprobs{};  ///< with every token its log-probability and those of the
                                          ///< n best; none: not computed
   bool prompt_logits = false;            ///< LogitsEvents for all of the prompt
+  std::optional<Pooling> embedding{};    ///< in place of answers: one EmbeddingEvent, nothing drawn
 
   /// Higher is admitted first, equal ones by their tenants' shares; waiting raises it, see
   /// EngineOptions::aging_ms.
   int32_t priority = 0;
-  std::string tenant{};  ///< on whose behalf: shares are between tenants, see EngineOptions
+  /// On whose behalf: shares are between tenants (EngineOptions::tenant_weights), and none finds
+  /// what was computed for another (EngineOptions::prefix_cache).
+  std::string tenant{};
   /// When it has to be done; looked at before each step, which it ends with deadline_exceeded. Of
   /// a tenant's requests that wear the same the earlier deadline goes first.
   std::optional<std::chrono::steady_clock::time_point> deadline{};
@@ -109,6 +121,12 @@ struct LogitsEvent {
   std::vector<float> logits{};
 };
 
+/// What Request::embedding asked for, not normalised: F32 [n_embd]; with Pooling::none F32 [n_embd,
+/// n_tokens] in ggml order.
+struct EmbeddingEvent {
+  std::vector<float> values{};
+};
+
 /// The end of one answer. Answers that a RequestEnd with an error cuts short have none.
 struct ChoiceEnd {
   uint32_t i_choice = 0;
@@ -133,6 +151,6 @@ struct RequestEnd {
   std::optional<Error> error{};  ///< why there is no full answer
 };
 
-using Event = std::variant<TokenEvent, LogitsEvent, ChoiceEnd, RequestEnd>;
+using Event = std::variant<TokenEvent, LogitsEvent, EmbeddingEvent, ChoiceEnd, RequestEnd>;
 
 }  // namespace patchbay

@@ -15,8 +15,8 @@ struct GenerateOptions {
   std::vector<WornAdapter> adapters{};
   int32_t n_predict = 128;  ///< tokens at most; -1: until the context is full
   SamplingParams sampling{};
-  std::vector<std::string>
-      stop{};               ///< generation ends before the first of these; they are never emitted
+  /// Generation ends before the first of these; they are never emitted.
+  std::vector<std::string> stop{};
   bool ignore_eos = false;  ///< end-of-generation tokens are never drawn
   std::string grammar{};    ///< as in Request
   std::string json_schema{};
@@ -48,8 +48,9 @@ class Session {
   /// Generates from text (with the model's BOS rule) or from token ids. Throws
   /// std::invalid_argument for what a caller can get wrong: no tokenizer, ids outside the
   /// vocabulary, an empty or too long prompt, strengths or sampling parameters that are not finite,
-  /// an adapter of another model; std::runtime_error when the computation fails. The session goes
-  /// on.
+  /// an adapter of another model, a grammar or schema that cannot be read or followed;
+  /// std::runtime_error for anything else: the computation fails, or too many threads wait. The
+  /// session goes on.
   GenerateResult generate(std::string_view prompt, const GenerateOptions &options = {},
                           const TextCallback &on_text = {});
   GenerateResult generate(const std::vector<int32_t> &prompt, const GenerateOptions &options = {},

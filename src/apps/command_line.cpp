@@ -6,157 +6,25 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <limits>
 
+#include "apps/chat_options.h"
+#include "apps/cli_values.h"
 #include "apps/commands.h"
 #include "apps/input_text.h"
+#include "apps/llama_flags.h"
+#include "apps/model_options.h"
+#include "apps/option_table.h"
+#include "apps/serve_options.h"
 #include "base/log.h"
 #include "kv/kv_sizes.h"
 
 namespace patchbay {
 namespace {
 
-/// All of `text` as a number of type T within [low, high]; CLI11's own conversions let -1 and 2^64
-/// through for unsigned types and nan for floats.
-template <class T>
-T parse_number(const std::string &text, T low, T high) {
-  T value{};
-  const bool has_plus = text.starts_with('+') && !text.starts_with("+-");
-  const char *begin = text.data() + (has_plus ? 1 : 0);
-  const auto [end, error] = std::from_chars(begin, text.data() + text.size(), value);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  if (!whole || !(value >= low && value <= high)) {
-    throw CLI::ValidationError(fmt::format("'{}' is not a number from {} to {}", text, low, high));
-  }
-  return value;
-}
-
-/// The same for an option, which the error names.
-template <class T>
-T parse_named_number(const std::string &names, const std::string &text, T low, T high) {
-  try {
-    return parse_number<T>(text, low, high);
-  } catch (const CLI::ValidationError &error) {
-    throw CLI::ValidationError(names, error.what());
-  }
-}
-
-/// For an option that names a file: "" is a shell variable that was not set, not the default.
-std::string check_not_empty(const std::string &text) { return text.empty() ? "names no file" : ""; }
-
-CacheType parse_cache_type(const std::string &text) {
-  if (text == "f16") return CacheType::f16;
-  if (text == "f32") return CacheType::f32;
-  if (text == "q8_0") return CacheType::q8_0;
-  throw CLI::ValidationError("--cache-type", fmt::format("'{}' is none of f16, f32, q8_0", text));
-}
-
-LoraForm parse_lora_form(const std::string &text) {
-  if (text == "auto") return LoraForm::automatic;
-  if (text == "portable") return LoraForm::portable;
-  if (text == "fused") return LoraForm::fused;
-  throw CLI::ValidationError("--lora-form",
-                             fmt::format("'{}' is none of auto, portable and fused", text));
-}
-
-template <class T>
-CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T high,
-                    const std::string &what) {
-  return app
-      .add_option_function<std::string>(
-          names,
-          [&target, names, low, high](const std::string &text) {
-            target = parse_named_number<T>(names, text, low, high);
-          },
-          what)
-      ->type_name("N")
-      ->default_str(fmt::format("{}", target))
-      ->run_callback_for_default(false);
-}
-
-/// A flag that turns `target` off. CLI11's own negated flags show as "--no-x{false}".
-void switch_off(CLI::App &app, const std::string &name, bool &target, const std::string &what) {
-  app.add_flag_callback(name, [&target] { target = false; }, what);
-}
-
-/// A number of bytes, with K, M or G for the powers of 1024.
-size_t parse_bytes(const std::string &name, const std::string &text) {
-  constexpr std::string_view k_units = "KMG";
-  const size_t unit = text.empty() ? std::string::npos : k_units.find(text.back());
-  const bool has_unit = unit != std::string::npos;
-  const size_t factor = has_unit ? size_t{1} << (10 * (unit + 1)) : 1;
-  const std::string number = has_unit ? text.substr(0, text.size() - 1) : text;
-  return factor *
-         parse_named_number<size_t>(name, number, 1, std::numeric_limits<size_t>::max() / factor);
-}
-
 constexpr float k_huge = 1e6F;
-
-void add_model_options(CLI::App &app, ModelArguments &arguments) {
-  app.add_option("-m,--model", arguments.model,
-                 "base model, a GGUF file; without it the default model")
-      ->check(check_not_empty)
-      ->type_name("FILE");
-  const auto add_list = [&arguments](const std::vector<std::string> &lists,
-                                     bool strength_required) {
-    try {
-      for (const auto &list : lists) {
-        const auto items = parse_lora_list(list, strength_required);
-        arguments.loras.insert(arguments.loras.end(), items.begin(), items.end());
-      }
-    } catch (const std::invalid_argument &error) {
-      throw CLI::ValidationError(strength_required ? "--lora-scaled" : "--lora", error.what());
-    }
-  };
-  app.add_option_function<std::vector<std::string>>(
-         "--lora", [add_list](const std::vector<std::string> &lists) { add_list(lists, false); },
-         "adapters, [NAME=]PATH[:STRENGTH][,...]: GGUF files or PEFT folders; repeatable")
-      ->type_name("LIST")
-      ->type_size(1)
-      ->allow_extra_args(false);
-  app.add_option_function<std::vector<std::string>>(
-         "--lora-scaled",
-         [add_list](const std::vector<std::string> &lists) { add_list(lists, true); },
-         "the same with the strength required, PATH:STRENGTH")
-      ->type_name("LIST")
-      ->type_size(1)
-      ->allow_extra_args(false);
-  number(app, "--ubatch-size,--ubatch", arguments.engine.n_ubatch, 1U, 1U << 16U,
-         "tokens per step at most");
-  number(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,
-         "compute threads, at most one per core")
-      ->default_str("one per core");
-  app.add_option_function<std::string>(
-         "--cache-type",
-         [&arguments](const std::string &text) {
-           arguments.engine.cache_type = parse_cache_type(text);
-         },
-         "number type of the KV cache: f16, f32 or q8_0")
-      ->type_name("TYPE")
-      ->default_str("f16");
-  app.add_option_function<std::string>(
-         "--cache-memory",
-         [&arguments](const std::string &text) {
-           arguments.engine.cache_memory_bytes = parse_bytes("--cache-memory", text);
-         },
-         "memory for computed tokens that have to leave the KV cache, in bytes or as 64M or 2G; "
-         "they come back when a prompt begins with them")
-      ->type_name("SIZE")
-      ->default_str("none");
-  app.add_option_function<std::string>(
-         "--lora-form",
-         [&arguments](const std::string &text) {
-           arguments.engine.lora_form = parse_lora_form(text);
-         },
-         "how adapters are computed: auto, fused (own kernels) or portable (standard operations)")
-      ->type_name("FORM")
-      ->default_str("auto");
-  switch_off(app, "--no-repack", arguments.repack,
-             "keep weights as the file has them, mapped, instead of faster or joined copies; ggml "
-             "multiplies them");
-  switch_off(app, "--ggml-products", arguments.own_products,
-             "multiply weights by ggml's kernels only");
-}
 
 void add_logit_bias(CLI::App &app, SamplingParams &sampling) {
   const std::string names = "--logit-bias";
@@ -312,6 +180,27 @@ void add_run(CLI::App &app, RunArguments &arguments) {
   run_app->add_flag("-q,--quiet", arguments.quiet, "no timings on standard error");
 }
 
+void add_chat(CLI::App &app, ChatCommandArguments &arguments) {
+  CLI::App *chat_app = app.add_subcommand("chat", "talk with a model, with any adapters");
+  add_model_options(*chat_app, arguments.model);
+  chat_app->footer(
+      "Lines of a terminal, or of standard input, are messages; /help shows the commands.\n"
+      "patchbay chat --lora pirate=adapters/pirate\n"
+      "printf '/compare Tell me about the sea.\\n' | patchbay chat --lora pirate=adapters/pirate");
+  chat_app->add_option("--system", arguments.system, "what the model is told first")
+      ->type_name("TEXT");
+  add_chat_template_options(*chat_app, arguments.chat.chat_template);
+  switch_off(*chat_app, "--no-adapter-chat-templates", arguments.chat.adapter_templates,
+             "use the base's chat template also with adapters that bring their own");
+  number(*chat_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
+         "tokens that the KV cache holds")
+      ->default_str("the model's context, at most 4096");
+  arguments.generate.n_predict = -1;
+  add_answer_options(*chat_app, arguments.generate);
+  add_grammar_options(*chat_app, arguments.generate);
+  add_sampling_options(*chat_app, arguments.generate.sampling, arguments.seed);
+}
+
 void add_tokenize(CLI::App &app, TokenizeArguments &arguments) {
   CLI::App *tokenize_app = app.add_subcommand("tokenize", "show the tokens of a text");
   tokenize_app
@@ -358,132 +247,107 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 
-void add_chat_options(CLI::App &app, ChatArguments &chat) {
-  auto *text = app.add_option("--chat-template", chat.chat_template,
-                              "template for messages, its text or a name such as chatml, gemma, "
-                              "llama3 or hermes, in place of the model's own")
-                   ->check(check_not_empty)
-                   ->type_name("NAME");
-  app.add_option_function<std::string>(
-         "--chat-template-file",
-         [&chat](const std::string &path) {
-           chat.chat_template = read_input_text(path);
-           if (chat.chat_template.empty())
-             throw CLI::ValidationError("--chat-template-file", path + " is empty");
-         },
-         "the template's text from a file")
-      ->check(check_not_empty)
-      ->excludes(text)
-      ->type_name("FILE");
-  switch_off(app, "--no-adapter-chat-templates", chat.adapter_templates,
-             "use the base's chat template also with adapters that bring their own");
+/// What all commands are told.
+struct AllArguments {
+  bool verbose = false;
+  RunArguments run;
+  ChatCommandArguments chat;
+  TokenizeArguments tokenize;
+  InspectArguments inspect;
+  BenchArguments bench;
+  ServeArguments serve;
+};
+
+/// The whole command line as CLI11 knows it; it fills `arguments` when it parses.
+struct Parser {
+  explicit Parser(AllArguments &arguments)
+      : app("Patchbay: one GGUF base model, any number of LoRA adapters", "patchbay") {
+    app.set_version_flag("--version", "patchbay " PATCHBAY_VERSION);
+    app.set_help_flag("-h,--help", "show this help");
+    app.require_subcommand(1);
+    app.fallthrough();
+    app.footer("patchbay COMMAND --help shows the options of a command.");
+    app.add_flag("-v,--verbose", arguments.verbose, "say more on standard error");
+    add_run(app, arguments.run);
+    add_chat(app, arguments.chat);
+    add_tokenize(app, arguments.tokenize);
+    add_inspect(app, arguments.inspect);
+    add_bench(app, arguments.bench);
+    serve = add_serve(app, arguments.serve);
+  }
+
+  void parse(std::vector<std::string> words) {
+    std::ranges::reverse(words);  // as CLI11 wants them
+    app.parse(std::move(words));
+  }
+
+  CLI::App app;
+  CLI::App *serve = nullptr;
+};
+
+/// The words of a `serve` with what the environment and a configuration file add to them.
+std::vector<std::string> with_other_sources(std::vector<std::string> words) {
+  AllArguments seen;
+  Parser parser(seen);
+  parser.parse(words);
+  if (!parser.app.got_subcommand("serve")) return words;
+  const auto options = options_of(*parser.serve);
+  auto environment = options_of_environment(options, [](const std::string &name) {
+    const char *value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+  std::string path = seen.serve.config;
+  for (const auto &one : environment) {
+    if (one.name == "config" && path.empty()) path = one.values.front();
+  }
+  std::vector<std::vector<SourcedOption>> sources{std::move(environment)};
+  if (!path.empty()) sources.push_back(options_of_file(options, path, read_config_file(path)));
+  const auto chosen = choose_options(options, given_options(*parser.serve), sources);
+  check_options(chosen, [&](const std::vector<std::string> &more) {
+    AllArguments ignored;
+    std::vector<std::string> all{"serve"};
+    all.insert(all.end(), more.begin(), more.end());
+    Parser(ignored).parse(all);
+  });
+  for (auto &argument : arguments_of(chosen)) words.push_back(std::move(argument));
+  return words;
 }
 
-void add_tool_option(CLI::App &app, ChatArguments &chat) {
-  app.add_option("--tool-call-parser", chat.tool_call_parser,
-                 "how calls of tools are written: hermes, llama3, none, or auto, as the chat "
-                 "template shows")
-      ->check(CLI::IsMember({"auto", "hermes", "llama3", "none"}))
-      ->type_name("STYLE")
-      ->default_str("auto");
-}
-
-void add_chat(CLI::App &app, ChatCommandArguments &arguments) {
-  CLI::App *chat_app = app.add_subcommand("chat", "talk with a model, with any adapters");
-  add_model_options(*chat_app, arguments.model);
-  chat_app->footer(
-      "Lines of a terminal, or of standard input, are messages; /help shows the commands.\n"
-      "patchbay chat --lora pirate=adapters/pirate\n"
-      "printf '/compare Tell me about the sea.\\n' | patchbay chat --lora pirate=adapters/pirate");
-  chat_app->add_option("--system", arguments.system, "what the model is told first")
-      ->type_name("TEXT");
-  add_chat_options(*chat_app, arguments.chat);
-  number(*chat_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
-         "tokens that the KV cache holds")
-      ->default_str("the model's context, at most 4096");
-  arguments.generate.n_predict = -1;
-  add_answer_options(*chat_app, arguments.generate);
-  add_grammar_options(*chat_app, arguments.generate);
-  add_sampling_options(*chat_app, arguments.generate.sampling, arguments.seed);
-}
-
-void add_serve(CLI::App &app, ServeArguments &arguments) {
-  CLI::App *serve_app = app.add_subcommand("serve", "answer HTTP requests, each with its adapters");
-  add_model_options(*serve_app, arguments.model);
-  HttpOptions &http = arguments.http;
-  serve_app->add_option("--host", http.host, "address to listen on")->capture_default_str();
-  number<uint16_t>(*serve_app, "--port", http.port, 0, 65535, "port to listen on; 0: any free one");
-  serve_app->add_option("-a,--alias", arguments.alias, "what requests call the base model")
-      ->check(check_not_empty)
-      ->type_name("NAME");
-  serve_app
-      ->add_option(
-          "--lora-dir", arguments.lora_dirs,
-          "folder from which adapters may be loaded over HTTP, and on first use; repeatable")
-      ->type_name("DIR")
-      ->type_size(1)
-      ->allow_extra_args(false);
-  switch_off(*serve_app, "--lora-init-without-apply", arguments.apply_adapters,
-             "load the adapters of --lora at strength 0");
-  number(*serve_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
-         "tokens that the KV cache holds, shared by all requests")
-      ->default_str("the model's context, at most 4096");
-  number(*serve_app, "--parallel", arguments.model.engine.n_seqs_max, 1U, 4096U,
-         "answers in the making at once");
-  serve_app->add_option("--api-key", arguments.api_keys, "a key that may do everything; repeatable")
-      ->type_name("KEY")
-      ->type_size(1)
-      ->allow_extra_args(false);
-  serve_app
-      ->add_option("--api-key-file", arguments.api_key_files,
-                   "keys as JSON lines {\"key\", \"name\", \"admin\", \"adapters\", \"tenant\"}")
-      ->type_name("FILE")
-      ->type_size(1)
-      ->allow_extra_args(false);
-  auto *cert = serve_app->add_option("--ssl-cert-file", http.tls_cert_file, "certificate, PEM");
-  auto *key = serve_app->add_option("--ssl-key-file", http.tls_key_file, "its private key, PEM");
-  cert->needs(key)->type_name("FILE");
-  key->needs(cert)->type_name("FILE");
-  number(*serve_app, "--threads-http", http.n_threads, 1U, 256U, "threads for connections");
-  add_chat_options(*serve_app, arguments.chat);
-  add_tool_option(*serve_app, arguments.chat);
-  number(*serve_app, "--drain", arguments.drain_s, 0U, 86400U,
-         "seconds that running requests may go on after a signal");
+CommandLine command_of(const AllArguments &all, const Parser &parser) {
+  const CLI::App &app = parser.app;
+  if (app.got_subcommand("run")) return {.command = [a = all.run] { return run(a); }};
+  if (app.got_subcommand("chat")) return {.command = [a = all.chat] { return chat(a); }};
+  if (app.got_subcommand("tokenize"))
+    return {.command = [a = all.tokenize] { return tokenize(a); }};
+  if (app.got_subcommand("inspect")) return {.command = [a = all.inspect] { return inspect(a); }};
+  if (app.got_subcommand("bench")) return {.command = [a = all.bench] { return bench(a); }};
+  if (all.serve.print_config) {
+    return {.command = [text = config_text(*parser.serve)] {
+      std::fputs(text.c_str(), stdout);
+      return 0;
+    }};
+  }
+  return {.command = [a = all.serve] { return serve(a); }};
 }
 
 }  // namespace
 
 CommandLine parse_command_line(int argc, char **argv) {
-  CLI::App app("Patchbay: one GGUF base model, any number of LoRA adapters", "patchbay");
-  app.set_version_flag("--version", "patchbay " PATCHBAY_VERSION);
-  app.set_help_flag("-h,--help", "show this help");
-  app.require_subcommand(1);
-  app.fallthrough();
-  app.footer("patchbay COMMAND --help shows the options of a command.");
-  bool verbose = false;
-  app.add_flag("-v,--verbose", verbose, "say more on standard error");
-
-  RunArguments run_arguments;
-  TokenizeArguments tokenize_arguments;
-  InspectArguments inspect_arguments;
-  BenchArguments bench_arguments;
-  add_run(app, run_arguments);
-  add_tokenize(app, tokenize_arguments);
-  add_inspect(app, inspect_arguments);
-  add_bench(app, bench_arguments);
-  ChatCommandArguments chat_arguments;
-  add_chat(app, chat_arguments);
-  ServeArguments serve_arguments;
-  add_serve(app, serve_arguments);
+  AllArguments arguments;
+  Parser parser(arguments);
+  std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    app.parse(argc, argv);
-    name_loras(run_arguments.model.loras);
-    name_loras(bench_arguments.model.loras);
-    name_loras(chat_arguments.model.loras);
-    name_loras(serve_arguments.model.loras);
+    if (std::ranges::find(words, "serve") != words.end())
+      words = with_other_sources(spell_out_short_flags(std::move(words)));
+    parser.parse(words);
+    name_loras(arguments.run.model.loras);
+    name_loras(arguments.chat.model.loras);
+    name_loras(arguments.bench.model.loras);
+    name_loras(arguments.serve.model.loras);
   } catch (const CLI::Success &asked) {
-    return {.command = nullptr, .exit_code = app.exit(asked)};
+    return {.command = nullptr, .exit_code = parser.app.exit(asked)};
   } catch (const CLI::ParseError &error) {
+    const CLI::App &app = parser.app;
     if (app.get_subcommands().empty() && !app.remaining().empty())
       throw UsageError(
           fmt::format("'{}' is no command or option: see --help", app.remaining().front()));
@@ -492,17 +356,8 @@ CommandLine parse_command_line(int argc, char **argv) {
   } catch (const std::invalid_argument &error) {
     throw UsageError(error.what());
   }
-  if (verbose) log().set_level(spdlog::level::debug);
-  if (app.got_subcommand("run")) return {.command = [run_arguments] { return run(run_arguments); }};
-  if (app.got_subcommand("tokenize"))
-    return {.command = [tokenize_arguments] { return tokenize(tokenize_arguments); }};
-  if (app.got_subcommand("inspect"))
-    return {.command = [inspect_arguments] { return inspect(inspect_arguments); }};
-  if (app.got_subcommand("chat"))
-    return {.command = [chat_arguments] { return chat(chat_arguments); }};
-  if (app.got_subcommand("serve"))
-    return {.command = [serve_arguments] { return serve(serve_arguments); }};
-  return {.command = [bench_arguments] { return bench(bench_arguments); }};
+  if (arguments.verbose) log().set_level(spdlog::level::debug);
+  return command_of(arguments, parser);
 }
 
 }  // namespace patchbay

@@ -11,7 +11,7 @@ struct CommandLine {
   int exit_code = 0;
 };
 
-/// Reads the command line. The only file that includes CLI11.
+/// Reads the command line. CLI11 is known here and to the options of the commands only.
 [[nodiscard]] CommandLine parse_command_line(int argc, char **argv);
 
 }  // namespace patchbay

@@ -9,6 +9,8 @@
 #include "apps/lora_list.h"
 #include "patchbay/session.hpp"
 #include "server/http_options.h"
+#include "server/log_format.h"
+#include "server/sampling_fields.h"
 
 namespace patchbay {
 
@@ -94,12 +96,28 @@ struct ServeArguments {
   ModelArguments model;
   HttpOptions http;
   std::string alias;  ///< what requests call the base; empty: the file's stem
+  std::vector<std::string> tags;
   std::vector<std::string> lora_dirs;
   ChatArguments chat;
   bool apply_adapters = true;  ///< those of --lora are worn by requests that say nothing
+  bool skip_bad_adapters = false;
+  SamplingDefaults defaults;         ///< of requests that do not say
+  std::optional<Pooling> pooling{};  ///< of embeddings; none: as the model says
   std::vector<std::string> api_keys;
   std::vector<std::string> api_key_files;
-  uint32_t drain_s = 30;  ///< how long running requests may go on after a signal
+  LogFormat log_format = LogFormat::text;
+  bool log_prompts = false;
+  bool log_disable = false;
+  bool metrics = true;
+  bool slots = true;
+  int embd_normalize = 2;
+  std::optional<uint32_t> n_ctx{};  ///< 0: the model's context
+  std::string config;               ///< file; empty: none
+  bool print_config = false;
+  std::vector<std::string> warnings{};  ///< about the command line
+  uint32_t n_batch = 0;                 ///< 0: n_ubatch decides alone
+  uint32_t sse_ping_s = 15;             ///< how long a stream may be silent
+  uint32_t drain_s = 30;                ///< how long running requests may go on after a signal
 };
 
 // The subcommands. They throw LoadError, UsageError and std::invalid_argument; main turns these

@@ -53,7 +53,7 @@ std::shared_ptr<const Model> open_model(const ModelArguments &arguments) {
 std::vector<WornAdapter> open_adapters(const Model &model, const std::vector<LoraItem> &items) {
   std::vector<WornAdapter> adapters;
   for (const auto &item : items) {
-    adapters.push_back({model.load_adapter(item.path), item.strength});
+    adapters.push_back({model.load_adapter(item.path, item.name), item.strength});
     if (item.strength == 0) {
       log().warn("{}: cannot change the output at strength 0", item.path);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -9,6 +10,7 @@
 #include "apps/model_files.h"
 #include "apps/npy.h"
 #include "base/log.h"
+#include "base/replacement_file.h"
 #include "lora/adapter.h"
 
 namespace patchbay {
@@ -21,6 +23,11 @@ double per_second(size_t n, double ms) { return ms > 0 ? 1000.0 * static_cast<do
 /// Steps after the prompt's: the first token is drawn from the prompt's own logits.
 size_t n_decode_steps(const GenerateResult &result) {
   return result.tokens.empty() ? 0 : result.tokens.size() - 1;
+}
+
+/// Of the prompt, what the cache did not have.
+size_t n_computed(const GenerateResult &result) {
+  return result.n_tokens_prompt - result.n_tokens_cached;
 }
 
 Json describe_adapters(const RunArguments &arguments, const GenerateResult &result) {
@@ -47,7 +54,7 @@ void print_json(const RunArguments &arguments, const GenerateResult &result) {
       {"lora", describe_adapters(arguments, result)},
       {"timings",
        {{"prompt_ms", result.prompt_ms},
-        {"prompt_tokens_per_s", per_second(result.n_tokens_prompt, result.prompt_ms)},
+        {"prompt_tokens_per_s", per_second(n_computed(result), result.prompt_ms)},
         {"decode_ms", result.decode_ms},
         {"decode_tokens_per_s", per_second(n_decode_steps(result), result.decode_ms)}}}};
   // A path may hold bytes that are no UTF-8.
@@ -60,7 +67,7 @@ void print_timings(const GenerateResult &result) {
       "{:.1f} tokens/s\n",
       result.n_tokens_prompt,
       result.n_tokens_cached > 0 ? fmt::format(" ({} cached)", result.n_tokens_cached) : "",
-      result.prompt_ms, per_second(result.n_tokens_prompt, result.prompt_ms), result.tokens.size(),
+      result.prompt_ms, per_second(n_computed(result), result.prompt_ms), result.tokens.size(),
       result.decode_ms, per_second(n_decode_steps(result), result.decode_ms));
   // Not fmt::print: it throws when standard error is closed, but the answer has arrived.
   std::fputs(line.c_str(), stderr);
@@ -111,16 +118,30 @@ T value_of(std::variant<T, Error> result) {
   return std::get<T>(std::move(result));
 }
 
-void restore_session(const RunArguments &arguments, Session &session) {
+void restore_session(const RunArguments &arguments, Session &session, size_t n_prompt) {
   if (arguments.restore_session.empty()) return;
   RestoreOptions options;
   for (const auto &worn : arguments.generate.adapters) options.adapters.push_back(worn.adapter);
   const auto restored =
       value_of(session.engine().restore_session(arguments.restore_session, options));
-  if (restored.n_tokens < restored.n_tokens_all) {
+  if (restored.n_tokens < std::min<size_t>(restored.n_tokens_all, n_prompt)) {
     log().warn("{}: {} of its {} tokens fit into the KV cache", arguments.restore_session,
                restored.n_tokens, restored.n_tokens_all);
   }
+}
+
+/// What can be known before the answer is computed: that a file can be there, and that it is none
+/// of those in use.
+void check_place_to_save(const RunArguments &arguments) {
+  if (arguments.save_session.empty()) return;
+  std::vector<std::string> in_use{arguments.model.model};
+  for (const auto &item : arguments.model.loras) in_use.push_back(item.path);
+  for (const auto &path : in_use) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(path, arguments.save_session, ignored))
+      throw UsageError(fmt::format("--save-session would replace {}", path));
+  }
+  const ReplacementFile place(arguments.save_session);
 }
 
 void save_session(const RunArguments &arguments, Session &session, std::vector<int32_t> tokens,
@@ -142,10 +163,11 @@ int run(const RunArguments &given) {
   arguments.generate.sampling.seed = arguments.seed ? *arguments.seed : std::random_device{}();
   const std::vector<int32_t> tokens = prompt_tokens(arguments, *model);
   if (tokens.empty()) throw UsageError("the prompt is empty");
+  check_place_to_save(arguments);
 
   Session session(model, fit_context(arguments.model.engine, tokens.size(),
                                      arguments.generate.n_predict, model->n_ctx_train()));
-  restore_session(arguments, session);
+  restore_session(arguments, session, tokens.size());
   if (!arguments.logits_path.empty())
     write_logits(arguments, session, tokens, arguments.generate.adapters);
   const bool has_more = arguments.json || !arguments.save_session.empty();
@@ -155,12 +177,12 @@ int run(const RunArguments &given) {
   const GenerateResult result = session.generate(tokens, arguments.generate, on_text);
   if (result.reason == StopReason::cancelled)
     throw std::runtime_error("standard output cannot be written");
-  save_session(arguments, session, tokens, result);
   if (arguments.json) {
     print_json(arguments, result);
   } else if (!result.text.ends_with('\n')) {
     print_piece("\n");
   }
+  save_session(arguments, session, tokens, result);
   warn_uninvoked(arguments, result);
   if (!arguments.quiet && !arguments.json) print_timings(result);
   return 0;

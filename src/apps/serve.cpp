@@ -4,6 +4,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -15,7 +16,10 @@
 #include "base/log.h"
 #include "engine/loaded_model.h"
 #include "lora/adapter.h"
+#include "server/embedding_run.h"
+#include "server/exchange_log.h"
 #include "server/http_server.h"
+#include "server/prompt_fields.h"
 #include "server/routes.h"
 
 namespace patchbay {
@@ -64,13 +68,49 @@ KeyRing read_keys(const ServeArguments &arguments) {
   return keys;
 }
 
+EngineOptions engine_options_of(const ServeArguments &arguments, const Model &model) {
+  EngineOptions options = arguments.model.engine;
+  if (arguments.n_ctx)
+    options.n_ctx = *arguments.n_ctx == 0 ? model.n_ctx_train() : *arguments.n_ctx;
+  if (arguments.n_batch > 0) options.n_ubatch = std::min(options.n_ubatch, arguments.n_batch);
+  // A step has a row for each of them.
+  options.n_seqs_max = std::min(options.n_seqs_max, options.n_ubatch);
+  return options;
+}
+
+void set_up_log(const ServeArguments &arguments) {
+  set_log_format(arguments.log_format);
+  if (log().level() > spdlog::level::info && !arguments.log_disable)
+    log().set_level(spdlog::level::info);
+  for (const auto &warning : arguments.warnings) log().warn("{}", warning);
+}
+
+/// Null: it cannot be loaded, and that is to be borne.
+std::shared_ptr<const Adapter> load_adapter(const ServeArguments &arguments, const LoraItem &item,
+                                            Service &service) try {
+  const auto begin = Clock::now();
+  auto adapter = service.model->load_adapter(item.path, item.name);
+  service.load_seconds.observe(std::chrono::duration<double>(Clock::now() - begin).count());
+  for (const auto &note : adapter->notes) log().warn("{}: {}", item.path, note);
+  return adapter;
+} catch (const LoadError &error) {
+  if (!arguments.skip_bad_adapters) throw;
+  log().warn("the adapter '{}' is left out: {}", item.name, error.what());
+  return nullptr;
+}
+
 /// The adapters of the command line are the default set, unless they are only to be known.
 void register_adapters(const ServeArguments &arguments, Service &service) {
   std::vector<DefaultAdapter> defaults;
-  auto entries = open_named_adapters(*service.model, arguments.model.loras);
-  for (size_t i = 0; i < entries.size(); ++i) {
-    const LoraItem &item = arguments.model.loras[i];
-    const auto added = service.registry.add(std::move(entries[i]));
+  for (const auto &item : arguments.model.loras) {
+    RegisteredAdapter entry;
+    entry.name = item.name;
+    entry.path = item.path;
+    entry.adapter = load_adapter(arguments, item, service);
+    if (entry.adapter == nullptr) continue;
+    entry.loaded_at = service.started_at;
+    read_chat_templates(item.path, entry);
+    const auto added = service.registry.add(std::move(entry));
     if (!added) throw LoadError({.path = item.path, .problem = added.error().message});
     if (arguments.apply_adapters) defaults.push_back({added->id, item.strength});
   }
@@ -95,23 +135,38 @@ void drain(const ServeArguments &arguments, Service &service, HttpServer &server
 
 int serve(const ServeArguments &arguments) {
   const EndSignals signals;
+  set_up_log(arguments);
   const auto model = open_model(arguments.model);
   const std::string &path = model->loaded()->info.path;
-  Engine engine(model, arguments.model.engine);
+  const EngineOptions options = engine_options_of(arguments, *model);
+  Engine engine(model, options);
   Service service{.model = model,
                   .engine = engine,
                   .model_id = model_id_of(arguments, path),
                   .model_path = path,
+                  .tags = arguments.tags,
                   .files = AdapterFiles({arguments.lora_dirs.begin(), arguments.lora_dirs.end()}),
                   .keys = read_keys(arguments),
                   .chat = open_chat(arguments.chat, *model->loaded()),
-                  .n_seqs_max = arguments.model.engine.n_seqs_max,
-                  .started_at = std::time(nullptr)};
+                  .n_seqs_max = options.n_seqs_max,
+                  .adapter_memory_bytes = options.adapter_memory_bytes,
+                  .longest_piece = longest_piece_of(*model->loaded()),
+                  .started_at = std::time(nullptr),
+                  .defaults = arguments.defaults,
+                  .pooling = arguments.pooling.value_or(pooling_of(*model->loaded())),
+                  .embd_normalize = arguments.embd_normalize,
+                  .has_metrics = arguments.metrics,
+                  .has_slots = arguments.slots,
+                  .stream_ping = std::chrono::seconds(arguments.sse_ping_s),
+                  .log_prompts = arguments.log_prompts};
   register_adapters(arguments, service);
-  Router router(service.keys, service.is_draining);
+  Router router(service.keys, service.is_draining, CorsRules(arguments.http.cors_origins));
   add_all_routes(router, service);
-  HttpServer server(arguments.http,
-                    [&router](Exchange &exchange) { return router.handle(exchange); });
+  HttpServer server(
+      arguments.http, [&router](Exchange &exchange) { return router.handle(exchange); },
+      [&service, format = arguments.log_format](const Exchange &exchange, auto took) {
+        note_exchange(service, format, exchange, took);
+      });
   fmt::print("patchbay: '{}' on {}://{}:{}\n", service.model_id,
              arguments.http.tls_cert_file.empty() ? "http" : "https", arguments.http.host,
              server.port());

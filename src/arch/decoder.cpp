@@ -13,14 +13,20 @@ TensorTable make_tensor_table(const Family &family, const HParams &hparams,
   return table;
 }
 
-ggml_tensor *build_decoder(Graph &g, const Family &family, const DecoderWeights &weights) {
+DecoderOutputs build_decoder(Graph &g, const Family &family, const DecoderWeights &weights) {
   ggml_tensor *x = embed(g, weights.token_embd);
   if (g.hparams().embd_scale != 1) x = ggml_scale(g.context(), x, g.hparams().embd_scale);
   for (uint32_t il = 0; il < g.hparams().n_layer; ++il) x = family.layer(g, weights, il, x);
-  ggml_tensor *logits = linear(g, weights.output, rms_norm(g, weights.output_norm, x));
-  ggml_set_output(logits);
-  g.expand(logits);
-  return logits;
+  DecoderOutputs outputs{.hidden = rms_norm(g, weights.output_norm, x)};
+  if (g.sizes().n_hidden > 0) {
+    ggml_set_output(outputs.hidden);
+    g.expand(outputs.hidden);
+  }
+  if (g.sizes().n_logits() == 0) return outputs;
+  outputs.logits = linear(g, weights.output, g.keep_logits(outputs.hidden));
+  ggml_set_output(outputs.logits);
+  g.expand(outputs.logits);
+  return outputs;
 }
 
 ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x,

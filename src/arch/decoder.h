@@ -9,10 +9,15 @@ namespace patchbay {
 [[nodiscard]] TensorTable make_tensor_table(const Family &family, const HParams &hparams,
                                             DecoderWeights &weights);
 
-/// Token ids to logits: embed, every layer, final norm, head. Returns F32 [n_vocab, n_outputs],
-/// already part of the graph.
-[[nodiscard]] ggml_tensor *build_decoder(Graph &g, const Family &family,
-                                         const DecoderWeights &weights);
+/// What a graph gives, part of it already.
+struct DecoderOutputs {
+  ggml_tensor *hidden = nullptr;  // F32 [n_embd, n_outputs] after the final norm
+  ggml_tensor *logits = nullptr;  // F32 [n_vocab, n_logits]; null: none are wanted
+};
+
+/// Token ids to logits: embed, every layer, final norm, head.
+[[nodiscard]] DecoderOutputs build_decoder(Graph &g, const Family &family,
+                                           const DecoderWeights &weights);
 
 /// The sum of a layer's input and a block's output, cut to the wanted rows after the last layer's
 /// attention.

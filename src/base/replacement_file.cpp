@@ -15,11 +15,19 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char *k_failed = "cannot be written";
 
-/// The place that `path` names, through all links.
+/// The place that `path` names, through all links; it need not be there.
 fs::path follow_links(const fs::path &path) {
+  constexpr int k_most = 40;  // as Linux has it
+  fs::path target = path;
   std::error_code ignored;
-  const fs::path target = fs::canonical(path, ignored);
-  return target.empty() ? path : target;
+  for (int i = 0; fs::is_symlink(fs::symlink_status(target, ignored)); ++i) {
+    if (i == k_most) {
+      errno = ELOOP;
+      fail_with_errno(path.string(), k_failed);
+    }
+    target = target.parent_path() / fs::read_symlink(target, ignored);
+  }
+  return target;
 }
 
 /// A new name is in the folder for good only when the folder is written out too.
@@ -44,7 +52,8 @@ ReplacementFile::ReplacementFile(const fs::path &path)
   const fs::file_status status = fs::status(target_, ignored);
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw LoadError({.path = path_, .problem = "is there and not a regular file"});
-  std::string pattern = target_.string() + ".XXXXXX";
+  // Not after the file's own name, which may be as long as names can be.
+  std::string pattern = (target_.parent_path() / ".patchbay-XXXXXX").string();
   fd_ = mkostemp(pattern.data(), O_CLOEXEC);
   if (fd_ < 0) fail_with_errno(path_, k_failed);
   written_ = std::move(pattern);

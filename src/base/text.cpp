@@ -10,4 +10,8 @@ std::string ascii_lower(std::string_view text) {
   return lower;
 }
 
+std::string hex(std::span<const unsigned char> bytes) {
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
 }  // namespace patchbay

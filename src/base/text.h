@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,5 +23,8 @@ template <class Item>
 
 /// A to Z in lower case and all else as it is, whatever the locale.
 [[nodiscard]] std::string ascii_lower(std::string_view text);
+
+/// "0f3a...": two lower-case digits for each byte, for digests.
+[[nodiscard]] std::string hex(std::span<const unsigned char> bytes);
 
 }  // namespace patchbay

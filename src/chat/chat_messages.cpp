@@ -23,6 +23,7 @@ struct Refusal {
 template <class... Args>
 [[noreturn]] void refuse(const std::string &place, fmt::format_string<Args...> text,
                          Args &&...args) {
+  // NOLINTNEXTLINE(bugprone-std-exception-baseclass): it does not leave this file
   throw Refusal{place + " " + fmt::format(text, std::forward<Args>(args)...)};
 }
 

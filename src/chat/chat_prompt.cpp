@@ -76,8 +76,8 @@ Expected<std::string> chat_text(const KnownChatTemplate &chat_template, const To
 std::vector<int32_t> chat_tokens(const Tokenizer &tokenizer, std::string_view text) {
   auto tokens = tokenizer.encode(text, {.add_special = false});
   const auto bos = tokenizer.special().bos;
-  const bool is_missing = tokenizer.adds_bos() && (tokens.empty() || tokens.front() != *bos);
-  if (is_missing) tokens.insert(tokens.begin(), *bos);
+  if (bos && tokenizer.adds_bos() && (tokens.empty() || tokens.front() != *bos))
+    tokens.insert(tokens.begin(), *bos);
   return tokens;
 }
 

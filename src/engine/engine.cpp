@@ -104,8 +104,12 @@ class Engine::Impl {
   RestoredSession restore_session(const std::filesystem::path &path, const RestoreOptions &options);
 
   [[nodiscard]] EngineStats stats() const {
-    const std::lock_guard lock(stats_mutex_);
-    return stats_;
+    EngineStats stats = [this] {
+      const std::lock_guard lock(stats_mutex_);
+      return stats_;
+    }();
+    stats.residency.load_ms += packed_cache_.packed_ms();
+    return stats;
   }
   [[nodiscard]] uint32_t n_ctx() const { return limits_.n_ctx; }
 
@@ -197,10 +201,11 @@ SessionTarget Engine::Impl::session_target() const {
 /// shutting down.
 template <class Work>
 std::invoke_result_t<Work, Executor &> Engine::Impl::between_steps(const Work &work) {
-  const auto call = std::make_shared<std::packaged_task<std::invoke_result_t<Work, Executor &>()>>(
+  auto call = std::make_shared<std::packaged_task<std::invoke_result_t<Work, Executor &>()>>(
       [this, &work] { return work(core_.executor()); });
   auto result = call->get_future();
-  if (!calls_.post([call] { (*call)(); })) throw shutting_down();
+  // The queue alone holds it, so that the result says when the call is dropped.
+  if (!calls_.post([call = std::move(call)] { (*call)(); })) throw shutting_down();
   inbox_->wake();
   try {
     return result.get();
@@ -221,9 +226,12 @@ SavedSession Engine::Impl::save_session(const std::filesystem::path &path, Sessi
   const HeldSession held =
       between_steps([&](const Executor &executor) { return collect_session(executor, tokens); });
   if (held.prefix.n_tokens == 0) {
-    throw LoadError({.path = path.string(),
-                     .problem = "is not written: the prefix cache holds nothing of these tokens",
-                     .code = ErrorCode::not_found});
+    throw LoadError(
+        {.path = path.string(),
+         .problem = limits_.keep_prefixes
+                        ? "is not written: the prefix cache holds nothing of these tokens"
+                        : "is not written: the prefix cache is off",
+         .code = ErrorCode::not_found});
   }
   return {.n_tokens = held.prefix.n_tokens,
           .size_bytes = write_session(path, session_of(target, tokens, held))};

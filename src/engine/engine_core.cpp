@@ -50,11 +50,13 @@ bool all_finite(std::span<const float> logits) {
 
 }  // namespace
 
-/// What a step computes of one sequence, and the logits that came of it.
+/// What a step computes of one sequence, and what came of it.
 struct EngineCore::Part {
   std::shared_ptr<Sequence> sequence;
   uint32_t n_tokens = 0;
-  std::map<int32_t, std::span<const float>> logits{};  ///< of the positions that want them
+  // Of the positions that want them.
+  std::map<int32_t, std::span<const float>> logits{};
+  std::map<int32_t, std::span<const float>> hidden{};
 };
 
 EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits, Outside outside)
@@ -184,6 +186,8 @@ void EngineCore::start(const std::shared_ptr<Job> &job, Clock::time_point now) t
   outside_.left_queue(job->request);
   job->admitted = now;
   job->n_open = job->request.n_choices;
+  if (job->request.embedding)
+    job->pooler.emplace(*job->request.embedding, job->request.prompt.size());
   auto spans = make_resident(*job);
   if (!spans) {
     end_job(job, spans.error());
@@ -208,9 +212,11 @@ void EngineCore::take_seats(const std::shared_ptr<Sequence> &sequence) {
   find_leader(*sequence);
 }
 
-/// Unless all of the prompt has to be computed, for its logits.
+/// Unless early tokens have to be computed, for their logits or hidden states.
 bool EngineCore::may_adopt(const Job &job) const {
-  return limits_.keep_prefixes && (job.forked || !job.request.prompt_logits);
+  const auto &pooling = job.request.embedding;
+  const bool reads_early = job.request.prompt_logits || (pooling && *pooling != Pooling::last);
+  return limits_.keep_prefixes && (job.forked || !reads_early);
 }
 
 /// All but the last known token, whose logits are wanted.
@@ -306,7 +312,7 @@ Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
     counters_.step_times.compute_ms += ms_between(planned, Clock::now());
     if (logits) {
       counters_.n_tokens_computed += plan.rows.size();
-      deal_logits(plan, *logits, parts);
+      deal_outputs(plan, *logits, parts);
       return parts;
     }
     if (logits.error().code != ErrorCode::context_overflow || roster_.n_seated() == 1) {
@@ -318,16 +324,21 @@ Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
   }
 }
 
-/// The logits came in the order of the plan's rows.
-void EngineCore::deal_logits(const StepPlan &plan, std::span<const float> logits,
-                             std::vector<Part> &parts) const {
+/// They came in the order of the plan's rows.
+void EngineCore::deal_outputs(const StepPlan &plan, std::span<const float> logits,
+                              std::vector<Part> &parts) const {
   const size_t n_vocab = executor_->model().hparams().n_vocab;
+  const size_t n_embd = executor_->model().hparams().n_embd;
+  std::span<const float> hidden = executor_->hidden();
   std::map<int32_t, Part *> part_of;
   for (auto &part : parts) part_of[part.sequence->seq_id()] = &part;
   for (const auto &row : plan.rows) {
-    if (!row.wants_logits) continue;
-    part_of[row.place.seq_id]->logits[row.place.pos] = logits.first(n_vocab);
-    logits = logits.subspan(n_vocab);
+    if (!row.wants_logits && !row.wants_hidden) continue;
+    Part &part = *part_of[row.place.seq_id];
+    auto &from = row.wants_logits ? logits : hidden;
+    const size_t n = row.wants_logits ? n_vocab : n_embd;
+    (row.wants_logits ? part.logits : part.hidden)[row.place.pos] = from.first(n);
+    from = from.subspan(n);
   }
 }
 
@@ -350,18 +361,32 @@ void EngineCore::commit(const std::vector<Part> &parts) {
   }
   for (const auto &part : parts) {
     // Another choice of the same request may just have ended it.
-    if (part.logits.empty() || !part.sequence->is_seated()) continue;
+    if (!part.sequence->is_seated()) continue;
     const auto finite = [](const auto &row) { return all_finite(row.second); };
-    if (!std::ranges::all_of(part.logits, finite)) {
+    if (!std::ranges::all_of(part.logits, finite) || !std::ranges::all_of(part.hidden, finite)) {
       // The fault is this request's own: whoever computed beside it goes on.
       end_job(part.sequence->shared_job(),
               Error{ErrorCode::internal,
-                    "a step gave logits that are not finite: the weights, or an adapter at its "
+                    "a step gave numbers that are not finite: the weights, or an adapter at its "
                     "strength, are too large"});
       continue;
     }
-    take_logits(part);
+    take_outputs(part);
   }
+}
+
+void EngineCore::take_outputs(const Part &part) {
+  if (!part.hidden.empty()) take_hidden(part);
+  if (!part.logits.empty()) take_logits(part);
+}
+
+void EngineCore::take_hidden(const Part &part) {
+  const auto job = part.sequence->shared_job();
+  if (!job->pooler) return;
+  for (const auto &[pos, row] : part.hidden) job->pooler->add(static_cast<size_t>(pos), row);
+  if (!job->pooler->is_complete()) return;
+  emit(*job, EmbeddingEvent{job->pooler->take()});
+  end_job(job, std::nullopt);
 }
 
 void EngineCore::take_logits(const Part &part) {
@@ -415,14 +440,15 @@ void EngineCore::draw(Sequence &sequence, std::span<const float> logits) {
     end_job(sequence.shared_job(), drawn.error());
     return;
   }
-  if (drawn->event) {
+  auto &[event, end] = *drawn;
+  if (event) {
     ++job.usage.n_tokens_out;
     ++counters_.n_tokens_out;
     job.services.count([](ServiceStats &stats) { ++stats.n_tokens_out; });
     roster_.charge(job, k_drawn_token_cost);
-    emit(job, *std::move(drawn->event));
+    emit(job, *std::move(event));
   }
-  if (drawn->end) end_choice(sequence, *drawn->end);
+  if (end) end_choice(sequence, *end);
 }
 
 void EngineCore::end_choice(Sequence &sequence, StopReason reason) {
@@ -515,6 +541,7 @@ void EngineCore::unseat(Sequence &sequence) {
 EngineStats EngineCore::stats() const {
   EngineStats stats = counters_;
   fill_gauges(stats);
+  residency_.publish(stats.residency);
   services_.copy_to(stats);
   return stats;
 }
@@ -523,10 +550,13 @@ void EngineCore::publish(EngineStats &stats) {
   // Counted here are only the sums; the maps stay where they are.
   auto tenants = std::move(stats.tenants);
   auto adapters = std::move(stats.adapters);
+  auto residency = std::move(stats.residency);
   stats = counters_;
   stats.tenants = std::move(tenants);
   stats.adapters = std::move(adapters);
+  stats.residency = std::move(residency);
   fill_gauges(stats);
+  residency_.publish(stats.residency);
   services_.publish(stats);
 }
 
@@ -534,6 +564,7 @@ void EngineCore::fill_gauges(EngineStats &stats) const {
   stats.n_queued = roster_.n_waiting();
   stats.n_running = roster_.n_seated();
   stats.n_kv_tokens = executor_->n_kv_tokens();
+  stats.n_block_tokens = executor_->block_size();
   stats.n_kv_tokens_used = stats.n_kv_tokens - executor_->n_free_tokens();
   stats.n_adapters = residency_.n_adapters();
   stats.adapter_bytes = executor_->pool_bytes();

@@ -82,8 +82,10 @@ class EngineCore {
   [[nodiscard]] Expected<std::vector<AdapterSpan>> make_resident(Job &job);
   void preempt_last();
 
-  void deal_logits(const StepPlan &plan, std::span<const float> logits,
-                   std::vector<Part> &parts) const;
+  void deal_outputs(const StepPlan &plan, std::span<const float> logits,
+                    std::vector<Part> &parts) const;
+  void take_outputs(const Part &part);
+  void take_hidden(const Part &part);
   void take_logits(const Part &part);
   [[nodiscard]] std::vector<std::shared_ptr<Sequence>> fork_choices(
       const std::shared_ptr<Sequence> &first);

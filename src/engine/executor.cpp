@@ -6,7 +6,6 @@
 #include <cassert>
 #include <map>
 
-#include "arch/decoder.h"
 #include "base/rounding.h"
 #include "graph/lora_fused.h"
 #include "graph/lora_portable.h"
@@ -33,15 +32,19 @@ struct Executor::Prepared {
   std::vector<int32_t> tokens;
   std::vector<SeqPos> places;
   std::vector<int32_t> positions;
-  std::vector<int32_t> output_rows;
+  std::vector<int32_t> output_rows;  ///< first those whose logits are wanted
+  size_t n_hidden = 0;               ///< of these
   std::vector<SeqExtent> extents;
   Routing routing;
 
   Prepared(const StepPlan &plan, const LoraPool &pool) {
     std::vector<const AdapterSet *> sets;
+    std::vector<int32_t> hidden_rows;
     std::map<SeqPos, const StepRow *> by_place;
     for (const auto &row : plan.rows) {
-      if (row.wants_logits) output_rows.push_back(static_cast<int32_t>(tokens.size()));
+      const auto i_row = static_cast<int32_t>(tokens.size());
+      if (row.wants_logits) output_rows.push_back(i_row);
+      if (row.wants_hidden) hidden_rows.push_back(i_row);
       tokens.push_back(row.token);
       places.push_back(row.place);
       positions.push_back(row.place.pos);
@@ -56,6 +59,8 @@ struct Executor::Prepared {
       ++extents.back().n_tokens;
       extents.back().content.push_back(row->token, digests[row->i_set]);
     }
+    n_hidden = hidden_rows.size();
+    output_rows.insert(output_rows.end(), hidden_rows.begin(), hidden_rows.end());
     // The graph needs at least one output; its logits are then not returned.
     if (output_rows.empty()) output_rows.push_back(0);
     routing = Routing::of(sets);
@@ -208,7 +213,8 @@ GraphSizes Executor::sizes_of(const Prepared &step) const {
   return {.n_tokens = static_cast<int64_t>(step.tokens.size()),
           .n_outputs = static_cast<int64_t>(step.output_rows.size()),
           .n_kv = n_kv(&tables_.full()),
-          .n_kv_swa = n_kv(tables_.window())};
+          .n_kv_swa = n_kv(tables_.window()),
+          .n_hidden = static_cast<int64_t>(step.n_hidden)};
 }
 
 Expected<void> Executor::compute(const Prepared &step) try {
@@ -232,7 +238,16 @@ Expected<void> Executor::compute(const Prepared &step) try {
 /// Where they lie, since the allocator's memory is the CPU's: a vocabulary per sequence is worth no
 /// copy.
 std::span<const float> Executor::read_logits() const {
-  return {static_cast<const float *>(logits_->data), static_cast<size_t>(ggml_nelements(logits_))};
+  return {static_cast<const float *>(outputs_.logits->data),
+          static_cast<size_t>(ggml_nelements(outputs_.logits))};
+}
+
+std::span<const float> Executor::hidden() const {
+  if (graph_ == nullptr || key_.sizes.n_hidden == 0) return {};
+  const auto n_embd = static_cast<size_t>(outputs_.hidden->ne[0]);
+  const auto *rows = static_cast<const float *>(outputs_.hidden->data);
+  return {rows + n_embd * static_cast<size_t>(key_.sizes.n_logits()),
+          n_embd * static_cast<size_t>(key_.sizes.n_hidden)};
 }
 
 LoraShape Executor::lora_shape(const Routing &routing) {
@@ -246,14 +261,15 @@ LoraShape Executor::lora_shape(const Routing &routing) {
 std::unique_ptr<LoraStep> Executor::make_lora_step(const GraphKey &key) {
   if (!key.lora.any()) return nullptr;
   if (fused_) return std::make_unique<FusedLora>(pool_, key.lora);
-  return std::make_unique<PortableLora>(pool_.stacks(), key.lora,
-                                        std::array{key.sizes.n_tokens, key.sizes.n_outputs});
+  return std::make_unique<PortableLora>(
+      pool_.stacks(), key.lora,
+      std::array{key.sizes.n_tokens, key.sizes.n_outputs, key.sizes.n_logits()});
 }
 
 bool Executor::build(const GraphKey &key) {
   graph_.reset();
   auto graph = std::make_unique<Graph>(model_->hparams(), kv_, key.sizes, make_lora_step(key));
-  logits_ = build_decoder(*graph, *model_->family, model_->weights);
+  outputs_ = build_decoder(*graph, *model_->family, model_->weights);
   // Without reserving anew the allocator would keep the last plan for any graph whose nodes have
   // the same sizes, however they are connected.
   const bool fits = ggml_gallocr_reserve(allocator_.get(), graph->cgraph()) &&
@@ -273,8 +289,10 @@ void Executor::upload(const Prepared &step) {
   set(inputs.output_rows, step.output_rows);
   upload(step, tables_.full(), 0, inputs.full);
   if (tables_.window() != nullptr) upload(step, *tables_.window(), tables_.n_swa(), inputs.window);
-  if (graph_->lora() != nullptr)
-    graph_->lora()->upload(step.routing, step.output_rows, step.tokens);
+  if (graph_->lora() == nullptr) return;
+  const std::span<const int32_t> outputs = step.output_rows;
+  graph_->lora()->upload(step.routing, {outputs, outputs.first(outputs.size() - step.n_hidden)},
+                         step.tokens);
 }
 
 void Executor::upload(const Prepared &step, const BlockTables &tables, uint32_t n_swa,

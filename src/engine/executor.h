@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "arch/decoder.h"
 #include "base/error.h"
 #include "engine/compute_threads.h"
 #include "engine/loaded_model.h"
@@ -68,13 +69,16 @@ class Executor {
   [[nodiscard]] HostTierStats host_tier_stats() const;
 
   /// Computes one step. Returns the logits of the rows that want them, in plan order: F32 [n_vocab,
-  /// n_outputs], valid until the next call; they may be not finite, row by row, where weights or an
+  /// n_logits], valid until the next call; they may be not finite, row by row, where weights or an
   /// adapter at its strength are too large. A sequence's rows follow on what it holds, in any
   /// order. On an error nothing of the step stays: invalid_argument (a row's token, place or
   /// adapter is out of range), context_overflow (not enough free blocks, or a sequence longer than
   /// n_ctx), out_of_memory (for the adapters as the step reads them), internal (the computation
   /// failed).
   [[nodiscard]] Expected<std::span<const float>> run(const StepPlan &plan);
+  /// Of the last run(): the hidden states of the rows that want them, in plan order: F32 [n_embd,
+  /// n_hidden], valid until the next one; they may be not finite as well.
+  [[nodiscard]] std::span<const float> hidden() const;
 
   /// What keys and values of tokens that wear these depend on, see LoraPool.
   [[nodiscard]] Sha256Digest kv_digest(std::vector<Wearing> wearing) const {
@@ -162,7 +166,7 @@ class Executor {
   GraphKey key_;
   uint64_t n_graphs_built_ = 0;
   std::unique_ptr<Graph> graph_;
-  ggml_tensor *logits_ = nullptr;  // owned by graph_
+  DecoderOutputs outputs_;  // owned by graph_
 };
 
 }  // namespace patchbay

@@ -12,8 +12,9 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path &path,
   return std::shared_ptr<const Model>(new Model(load_model(path, weights, options.progress)));
 }
 
-std::shared_ptr<const Adapter> Model::load_adapter(const std::filesystem::path &path) const {
-  return patchbay::load_adapter(path, loaded_->info);
+std::shared_ptr<const Adapter> Model::load_adapter(const std::filesystem::path &path,
+                                                   std::string name) const {
+  return patchbay::load_adapter(path, loaded_->info, std::move(name));
 }
 
 bool Model::has_tokenizer() const { return loaded_->tokenizer != nullptr; }

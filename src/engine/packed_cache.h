@@ -17,8 +17,12 @@ class PackedCache {
   [[nodiscard]] std::shared_ptr<const PackedAdapter> get(
       const std::shared_ptr<const Adapter> &adapter);
 
+  /// Spent on packing so far, summed.
+  [[nodiscard]] double packed_ms() const;
+
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  double packed_ms_ = 0;
   std::map<AdapterDigest, std::weak_ptr<const PackedAdapter>> packed_;
 };
 

@@ -60,6 +60,8 @@ Expected<void> check_counts(const Request &request, const RequestBounds &bounds)
   if (request.n_choices < 1 || request.n_choices > bounds.n_seqs_max) {
     return refuse("n_choices must be from 1 to {}, found {}", bounds.n_seqs_max, request.n_choices);
   }
+  if (request.embedding && (request.n_choices > 1 || request.prompt_logits))
+    return refuse("a request for an embedding has one choice and no logits");
   const uint32_t n_logprobs = request.n_logprobs.value_or(0);
   if (n_logprobs > k_most_logprobs)
     return refuse("n_logprobs must be at most {}, found {}", k_most_logprobs, n_logprobs);

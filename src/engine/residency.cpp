@@ -1,15 +1,21 @@
 #include "engine/residency.h"
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
+
+#include "engine/service_counters.h"
 
 namespace patchbay {
 
 int32_t Residency::acquire(const std::shared_ptr<const Adapter> &adapter,
                            std::shared_ptr<const PackedAdapter> packed,
                            std::vector<int32_t> &leases) {
+  const auto begin = std::chrono::steady_clock::now();
   const int32_t i_adapter = executor_.add_adapter(adapter, std::move(packed));
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   Users &users = users_[i_adapter];
+  if (users.stats_key.empty()) note_loaded(users, *adapter, took.count());
   ++users.n_leases;
   users.last_used = ++n_uses_;
   leases.push_back(i_adapter);
@@ -23,6 +29,18 @@ void Residency::release(std::vector<int32_t> &leases) {
   shrink();
 }
 
+void Residency::note_loaded(Users &users, const Adapter &adapter, double load_ms) {
+  users.stats_key = stats_key_of(adapter);
+  stats_.resident.insert(users.stats_key);
+  stats_.load_ms += load_ms;
+  ++stats_.n_loaded;
+}
+
+void Residency::publish(ResidencyStats &stats) const {
+  const bool is_new = stats.n_loaded != stats_.n_loaded || stats.n_evicted != stats_.n_evicted;
+  if (is_new) stats = stats_;
+}
+
 void Residency::shrink() {
   while (executor_.pool_bytes() > budget_bytes_) {
     // Those with leases come last, whenever they were used.
@@ -31,6 +49,8 @@ void Residency::shrink() {
     });
     if (oldest == users_.end() || oldest->second.n_leases > 0) return;
     executor_.remove_adapter(oldest->first);
+    stats_.resident.erase(oldest->second.stats_key);
+    ++stats_.n_evicted;
     users_.erase(oldest);
   }
 }

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/executor.h"
+#include "patchbay/engine.hpp"
 
 namespace patchbay {
 
@@ -27,20 +29,26 @@ class Residency {
   /// Ends leases and empties the list.
   void release(std::vector<int32_t> &leases);
 
+  /// Brings stats up to date, which nobody else has changed since, at the cost of what is new.
+  void publish(ResidencyStats &stats) const;
+
   [[nodiscard]] uint32_t n_adapters() const { return static_cast<uint32_t>(users_.size()); }
 
  private:
   struct Users {
     uint32_t n_leases = 0;
     uint64_t last_used = 0;
+    std::string stats_key;
   };
 
   void shrink();
+  void note_loaded(Users &users, const Adapter &adapter, double load_ms);
 
   Executor &executor_;
   size_t budget_bytes_;
   std::map<int32_t, Users> users_;  // by index, every resident adapter
   uint64_t n_uses_ = 0;
+  ResidencyStats stats_;
 };
 
 }  // namespace patchbay

@@ -61,7 +61,8 @@ Chunk Sequence::next_chunk(uint32_t n_tokens) const {
           .spans = job_->spans,
           .first = n_computed_,
           .n_tokens = n_tokens,
-          .all_logits = job_->request.prompt_logits && in_prompt && !job_->forked};
+          .all_logits = job_->request.prompt_logits && in_prompt && !job_->forked,
+          .pooling = job_->request.embedding};
 }
 
 Expected<Sequence::Drawn> Sequence::draw(std::span<const float> logits, uint32_t n_ctx) {

@@ -1,10 +1,9 @@
 #include "engine/service_counters.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <span>
 
+#include "base/text.h"
 #include "engine/worn_adapters.h"
 
 namespace patchbay {
@@ -13,14 +12,11 @@ namespace {
 /// Enough of a digest to tell an engine's adapters apart.
 constexpr size_t k_n_digest_bytes = 8;
 
-std::string key_of(const Adapter &adapter) {
-  std::string key;
-  for (const unsigned char byte : std::span(adapter.digest).first(k_n_digest_bytes))
-    key += fmt::format("{:02x}", byte);
-  return key;
-}
-
 }  // namespace
+
+std::string stats_key_of(const Adapter &adapter) {
+  return hex(std::span(adapter.digest).first(k_n_digest_bytes));
+}
 
 template <class Stats>
 auto ServiceCounters::Kind<Stats>::open(const std::string &name, size_t n_most_idle) -> Entry & {
@@ -70,7 +66,7 @@ void ServiceCounters::Kind<Stats>::copy_to(std::map<std::string, Stats> &to) con
 ServiceTicket ServiceCounters::open(const Request &request) {
   ServiceTicket ticket{.tenant = &tenants_.open(request.tenant, n_most_idle_)};
   for (const Adapter *adapter : worn_adapters(request)) {
-    auto &entry = adapters_.open(key_of(*adapter), n_most_idle_);
+    auto &entry = adapters_.open(stats_key_of(*adapter), n_most_idle_);
     entry.stats.name = adapter->name;
     ticket.adapters.push_back(&entry);
   }

@@ -10,6 +10,9 @@
 
 namespace patchbay {
 
+/// By which the counters know an adapter, see EngineStats::adapters.
+[[nodiscard]] std::string stats_key_of(const Adapter &adapter);
+
 /// Where what is done for a request is counted: at its tenant and at each adapter that it wears.
 struct ServiceTicket {
   template <class Stats>

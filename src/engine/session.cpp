@@ -40,6 +40,7 @@ class Collector {
   }
 
   void operator()(const LogitsEvent & /*event*/) {}
+  void operator()(const EmbeddingEvent & /*event*/) {}
 
   void operator()(const ChoiceEnd &event) {
     if (enough_) return;

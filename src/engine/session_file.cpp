@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
+#include "base/text.h"
 #include "gguf/byte_reader.h"
 
 namespace patchbay {
@@ -16,8 +17,6 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr uint32_t k_version = 1;
-constexpr size_t k_frame_bytes =
-    k_session_magic.size() + sizeof(k_version) + sizeof(uint64_t) + sizeof(Xxh128Digest);
 
 /// Everything before the blocks.
 class Header {
@@ -74,21 +73,10 @@ Digest read_digest(ByteReader &reader, std::string_view item) {
   return digest;
 }
 
-/// Magic, version, length and checksum: after that the bytes are as they were written.
-Bytes check_frame(const std::string &path, Bytes bytes) {
-  check_session_magic(path, bytes);
-  if (bytes.size() < k_frame_bytes) {
-    refuse(path, {}, "is truncated", fmt::format("at least {} bytes", k_frame_bytes),
-           fmt::format("{}", bytes.size()));
-  }
-  ByteReader reader(path, bytes.subspan(k_session_magic.size()));
-  if (const auto version = reader.read<uint32_t>("version"); version != k_version)
-    refuse(path, "version", "is not supported", fmt::format("{}", k_version),
-           fmt::format("{}", version));
-  if (const auto size_bytes = reader.read<uint64_t>("size"); size_bytes != bytes.size()) {
-    refuse(path, "size", "differs: the file is truncated or damaged",
-           fmt::format("{} bytes", size_bytes), fmt::format("{}", bytes.size()));
-  }
+/// Everything but the checksum, which is right: the bytes are as they were written.
+Bytes check_sum(const std::string &path, Bytes bytes) {
+  if (bytes.size() < k_session_start_bytes + sizeof(Xxh128Digest))
+    refuse(path, "checksum", "is missing: the file is truncated");
   const Bytes content = bytes.first(bytes.size() - sizeof(Xxh128Digest));
   ByteReader end(path, bytes.subspan(content.size()));
   const auto wanted = read_digest<Xxh128Digest>(end, "checksum");
@@ -96,7 +84,7 @@ Bytes check_frame(const std::string &path, Bytes bytes) {
   hash.add(content);
   if (hash.digest() != wanted)
     refuse(path, "checksum", "differs: the file is damaged", hex(wanted), hex(hash.digest()));
-  return content.subspan(k_frame_bytes - sizeof(Xxh128Digest));
+  return content;
 }
 
 KvGeometry read_geometry(ByteReader &reader) {
@@ -184,16 +172,20 @@ PrefixBlocks read_blocks(ByteReader &reader, const SessionFile &file) {
 
 }  // namespace
 
-void check_session_magic(const std::string &path, Bytes bytes) {
+void check_session_start(const std::string &path, Bytes bytes, uint64_t size_bytes) {
   if (bytes.empty()) refuse(path, {}, "is empty");
   if (!as_text(bytes).starts_with(k_session_magic))
     refuse(path, {}, "is not a saved session of Patchbay");
-}
-
-std::string hex(std::span<const unsigned char> digest) {
-  std::string text;
-  for (const unsigned char byte : digest) text += fmt::format("{:02x}", byte);
-  return text;
+  ByteReader reader(path, bytes);
+  reader.take(k_session_magic.size(), "magic");
+  if (const auto version = reader.read<uint32_t>("version"); version != k_version) {
+    refuse(path, "version", "is not supported", fmt::format("{}", k_version),
+           fmt::format("{}", version));
+  }
+  if (const auto wanted = reader.read<uint64_t>("size"); wanted != size_bytes) {
+    refuse(path, "size", "differs: the file is truncated or damaged",
+           fmt::format("{} bytes", wanted), fmt::format("{}", size_bytes));
+  }
 }
 
 void encode_session(const SessionFile &file, const std::function<void(Bytes)> &sink) {
@@ -228,7 +220,10 @@ void encode_session(const SessionFile &file, const std::function<void(Bytes)> &s
 }
 
 SessionFile decode_session(const std::string &path, Bytes bytes) {
-  ByteReader reader(path, check_frame(path, bytes));
+  check_session_start(path, bytes.first(std::min(bytes.size(), k_session_start_bytes)),
+                      bytes.size());
+  ByteReader reader(path, check_sum(path, bytes));
+  reader.take(k_session_start_bytes, "start");
   SessionFile file;
   file.model = read_digest<Xxh128Digest>(reader, "model");
   file.geometry = read_geometry(reader);

@@ -45,8 +45,14 @@ struct SessionFile {
 
 inline constexpr std::string_view k_session_magic("PBSESSN\n", 8);
 
-/// Throws LoadError unless the first bytes of a file, as many as the magic has, are a session's.
-void check_session_magic(const std::string &path, std::span<const std::byte> bytes);
+/// Magic, version and length.
+inline constexpr size_t k_session_start_bytes =
+    k_session_magic.size() + sizeof(uint32_t) + sizeof(uint64_t);
+
+/// Throws LoadError unless the first k_session_start_bytes bytes of a file of `size_bytes`, all of
+/// a shorter one, are those of a session that can be read here.
+void check_session_start(const std::string &path, std::span<const std::byte> bytes,
+                         uint64_t size_bytes);
 
 /// Hands the file to `sink`, piece by piece. REQUIRES: the blocks are as geometry and tokens say.
 void encode_session(const SessionFile &file,
@@ -55,8 +61,5 @@ void encode_session(const SessionFile &file,
 /// The blocks are views of `bytes`. `path` is for messages. Throws LoadError for anything but the
 /// bytes of a whole, undamaged file, before anything that the file has no bytes for is allocated.
 [[nodiscard]] SessionFile decode_session(const std::string &path, std::span<const std::byte> bytes);
-
-/// "0f3a..."
-[[nodiscard]] std::string hex(std::span<const unsigned char> digest);
 
 }  // namespace patchbay

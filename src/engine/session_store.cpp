@@ -7,6 +7,7 @@
 
 #include "base/regular_file.h"
 #include "base/replacement_file.h"
+#include "base/text.h"
 #include "gguf/byte_reader.h"
 
 namespace patchbay {
@@ -41,13 +42,21 @@ void check_geometry(const std::string &path, const KvGeometry &found, const KvGe
   expect("bytes of a window's block", &KvGeometry::block_bytes_window);
 }
 
-void check_adapter(const std::string &path, const SessionAdapter &worn, const Adapter &given) {
-  if (worn.name != given.name || worn.digest == given.digest) return;
+/// Those who load adapters without a name may give several the same one: one that fits is enough.
+void check_adapter(const std::string &path, const SessionAdapter &worn,
+                   std::span<const std::shared_ptr<const Adapter>> given) {
+  const Adapter *other = nullptr;
+  for (const auto &adapter : given) {
+    if (adapter == nullptr || adapter->name != worn.name) continue;
+    if (adapter->digest == worn.digest) return;
+    other = adapter.get();
+  }
+  if (other == nullptr) return;
   throw LoadError({.path = path,
-                   .item = fmt::format("adapter '{}'", printable(given.name)),
+                   .item = fmt::format("adapter '{}'", printable(worn.name)),
                    .problem = "has other content than when the session was saved",
                    .wanted = hex(worn.digest),
-                   .found = hex(given.digest)});
+                   .found = hex(other->digest)});
 }
 
 }  // namespace
@@ -101,10 +110,11 @@ size_t write_session(const std::filesystem::path &path, const SessionFile &file)
 
 LoadedSession read_session(const std::filesystem::path &path) {
   const RegularFile in = RegularFile::open(path);
-  std::array<std::byte, k_session_magic.size()> first{};
+  std::array<std::byte, k_session_start_bytes> first{};
   const auto head = std::span(first).first(std::min(first.size(), in.size_bytes()));
   in.read(head);
-  check_session_magic(in.path(), head);  // before memory is taken for a large file of another kind
+  // Before memory is taken for a large file of another kind.
+  check_session_start(in.path(), head, in.size_bytes());
   LoadedSession loaded{.bytes = HostBytes(in.size_bytes()), .file = {}};
   std::ranges::copy(head, loaded.bytes.bytes().begin());
   in.read(loaded.bytes.bytes().subspan(head.size()));
@@ -127,11 +137,7 @@ void check_session(const std::string &path, const SessionFile &file, const Sessi
                      .found = fmt::format("{}", *out_of_range)});
   }
   for (const auto &span : file.spans) {
-    for (const auto &worn : span.adapters) {
-      for (const auto &given : adapters) {
-        if (given != nullptr) check_adapter(path, worn, *given);
-      }
-    }
+    for (const auto &worn : span.adapters) check_adapter(path, worn, adapters);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/pooler.h"
+
 namespace patchbay {
 namespace {
 
@@ -36,11 +38,14 @@ bool before(const AdapterSet &one, const AdapterSet &other) {
 
 void append_rows(const Stretch &stretch, StepPlan &plan) {
   const Chunk &chunk = *stretch.chunk;
+  const size_t n_tokens = chunk.tokens.size();
   for (size_t i = stretch.first; i < stretch.end; ++i) {
-    plan.rows.push_back({.token = chunk.tokens[i],
-                         .place = {chunk.seq_id, static_cast<int32_t>(i)},
-                         .i_set = static_cast<uint32_t>(plan.sets.size() - 1),
-                         .wants_logits = chunk.all_logits || i + 1 == chunk.tokens.size()});
+    plan.rows.push_back(
+        {.token = chunk.tokens[i],
+         .place = {chunk.seq_id, static_cast<int32_t>(i)},
+         .i_set = static_cast<uint32_t>(plan.sets.size() - 1),
+         .wants_logits = !chunk.pooling && (chunk.all_logits || i + 1 == n_tokens),
+         .wants_hidden = chunk.pooling && pooling_reads(*chunk.pooling, i, n_tokens)});
   }
 }
 

@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "engine/spans.h"
 #include "kv/seq_pos.h"
 #include "lora/routing.h"
+#include "patchbay/request.hpp"
 
 namespace patchbay {
 
@@ -17,6 +19,7 @@ struct StepRow {
   SeqPos place;
   uint32_t i_set = 0;  ///< into StepPlan::sets
   bool wants_logits = false;
+  bool wants_hidden = false;  ///< its hidden state after the final norm; not both
 };
 
 /// What one step computes, as a plain value: nothing of it is visible until it has been computed.
@@ -33,6 +36,7 @@ struct Chunk {
   size_t first = 0;
   size_t n_tokens = 0;
   bool all_logits = false;  ///< else only those of the sequence's last token, if it is in the chunk
+  std::optional<Pooling> pooling{};  ///< hidden states that this reads, and no logits
 };
 
 /// The step for some chunks: each token with the set of the span it lies in, rows of the base

@@ -74,6 +74,7 @@ class GbnfParser {
   };
 
   [[noreturn]] static void refuse_at(size_t pos, std::string problem) {
+    // NOLINTNEXTLINE(bugprone-std-exception-baseclass): it does not leave this file
     throw Refusal{pos, std::move(problem)};
   }
   [[noreturn]] void refuse(std::string problem) const { refuse_at(pos_, std::move(problem)); }

@@ -139,9 +139,11 @@ class SchemaCompiler {
   /// Those values of enum and const that everything else allows.
   Expr listed(const SchemaFacts &facts, const Schemas &schemas) {
     std::vector<Expr> values;
-    for (const auto &[key, value] : *facts.values) {
-      if (is_valid_unlisted(document_, schemas, facts, *value))
-        values.push_back(json_exact_value(*value));
+    if (facts.values) {
+      for (const auto &[key, value] : *facts.values) {
+        if (is_valid_unlisted(document_, schemas, facts, *value))
+          values.push_back(json_exact_value(*value));
+      }
     }
     return grammar::choice(std::move(values));
   }

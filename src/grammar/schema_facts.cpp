@@ -126,13 +126,13 @@ class FactReader {
     if (bounds.min && (!all.min || *bounds.min > *all.min)) {
       all.min = bounds.min;
       all.excludes_min = bounds.excludes_min;
-    } else if (bounds.min && *bounds.min == *all.min) {
+    } else if (bounds.min && bounds.min == all.min) {
       all.excludes_min |= bounds.excludes_min;
     }
     if (bounds.max && (!all.max || *bounds.max < *all.max)) {
       all.max = bounds.max;
       all.excludes_max = bounds.excludes_max;
-    } else if (bounds.max && *bounds.max == *all.max) {
+    } else if (bounds.max && bounds.max == all.max) {
       all.excludes_max |= bounds.excludes_max;
     }
   }

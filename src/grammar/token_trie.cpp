@@ -140,7 +140,7 @@ void TokenTrie::describe_subtrees() {
 size_t TokenTrie::size_bytes() const {
   size_t bytes = nodes_.size() * sizeof(Node) + subtrees_.size() * sizeof(Subtree) +
                  (tokens_.size() + ends_.size()) * sizeof(int32_t);
-  for (const std::string &piece : pieces_) bytes += sizeof(piece) + piece.size();
+  for (const std::string &piece : pieces_) bytes += sizeof(std::string) + piece.size();
   return bytes;
 }
 

@@ -37,8 +37,7 @@ Graph::Graph(const HParams &hparams, const KvCache &kv, GraphSizes sizes,
 void Graph::make_inputs() {
   inputs_.tokens = make_input(GGML_TYPE_I32, sizes_.n_tokens);
   inputs_.positions = make_input(GGML_TYPE_I32, sizes_.n_tokens);
-  if (sizes_.n_outputs < sizes_.n_tokens)
-    inputs_.output_rows = make_input(GGML_TYPE_I32, sizes_.n_outputs);
+  if (!sizes_.is_all_in_order()) inputs_.output_rows = make_input(GGML_TYPE_I32, sizes_.n_outputs);
   inputs_.full = make_cell_inputs(sizes_.n_kv, 0);
   if (hparams_.n_swa > 0) inputs_.window = make_cell_inputs(sizes_.n_kv_swa, hparams_.n_swa);
 }
@@ -65,6 +64,12 @@ ggml_tensor *Graph::keep_outputs(ggml_tensor *x) {
   if (inputs_.output_rows == nullptr) return x;
   rows_ = RowSet::outputs;
   return ggml_get_rows(context(), x, inputs_.output_rows);
+}
+
+ggml_tensor *Graph::keep_logits(ggml_tensor *x) {
+  if (sizes_.n_hidden == 0) return x;
+  rows_ = RowSet::logits;
+  return ggml_view_2d(context(), x, x->ne[0], sizes_.n_logits(), x->nb[1], 0);
 }
 
 void Graph::note_use(const Weight &weight, UseKind kind, int32_t i_input) {

@@ -21,10 +21,16 @@ namespace patchbay {
 /// The sizes of a step's graph.
 struct GraphSizes {
   int64_t n_tokens = 1;
-  int64_t n_outputs = 1;  ///< tokens whose logits are wanted
+  int64_t n_outputs = 1;  ///< tokens whose logits or hidden states are wanted
   int64_t n_kv = 1;       ///< cells that masked attention looks at; 0: attention is paged
   int64_t n_kv_swa = 1;   ///< the same in sliding-window layers, which have cells of their own
+  int64_t n_hidden = 0;   ///< of the outputs the last ones, whose hidden states are wanted
 
+  [[nodiscard]] int64_t n_logits() const { return n_outputs - n_hidden; }
+  /// The outputs are all tokens in their order.
+  [[nodiscard]] bool is_all_in_order() const {
+    return n_outputs == n_tokens && (n_hidden == 0 || n_hidden == n_outputs);
+  }
   bool operator==(const GraphSizes &) const = default;
 };
 
@@ -41,7 +47,7 @@ struct CellInputs {
 struct GraphInputs {
   ggml_tensor *tokens = nullptr;       // I32 [n_tokens]
   ggml_tensor *positions = nullptr;    // I32 [n_tokens]
-  ggml_tensor *output_rows = nullptr;  // I32 [n_outputs], unless every token is an output
+  ggml_tensor *output_rows = nullptr;  // I32 [n_outputs], unless GraphSizes::is_all_in_order()
   CellInputs full;                     // of layers that see everything
   CellInputs window;                   // of sliding-window layers; models that have them only
 };
@@ -69,9 +75,12 @@ class Graph {
   /// Makes a node part of the graph now, where order matters and no later node reads it.
   void expand(ggml_tensor *node) { ggml_build_forward_expand(cgraph_, node); }
 
-  /// From here on only the rows whose logits are wanted are computed: x [n, n_tokens] -> [n,
+  /// From here on only the rows of which something is wanted are computed: x [n, n_tokens] -> [n,
   /// n_outputs]. Called once, when nothing that is still to come needs the other rows.
   [[nodiscard]] ggml_tensor *keep_outputs(ggml_tensor *x);
+  /// From here on only those whose logits are: x [n, n_outputs] -> [n, n_logits]. Called once,
+  /// before the head.
+  [[nodiscard]] ggml_tensor *keep_logits(ggml_tensor *x);
   [[nodiscard]] RowSet rows() const { return rows_; }
 
   /// The input `x` as weights of this rotation read it; null until one of them was met. Weights

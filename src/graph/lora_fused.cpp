@@ -132,10 +132,11 @@ ggml_tensor *FusedLora::add_experts(Graph &g, const Weight &weight, ggml_tensor 
   return add_in_place(g.context(), y, std::array{low, experts}, expand_experts, output);
 }
 
-void FusedLora::upload(const Routing &routing, std::span<const int32_t> output_rows,
+void FusedLora::upload(const Routing &routing, const OutputRows &rows,
                        std::span<const int32_t> /*tokens*/) {
   mixes_[static_cast<size_t>(RowSet::all)].segments = routing.segments();
-  mixes_[static_cast<size_t>(RowSet::outputs)].segments = routing.select(output_rows).segments();
+  mixes_[static_cast<size_t>(RowSet::outputs)].segments = routing.select(rows.outputs).segments();
+  mixes_[static_cast<size_t>(RowSet::logits)].segments = routing.select(rows.logits).segments();
 }
 
 }  // namespace patchbay

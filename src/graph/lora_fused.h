@@ -28,7 +28,7 @@ class FusedLora final : public LoraStep {
   [[nodiscard]] ggml_tensor *add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
                                          ggml_tensor *experts, ggml_tensor *y) override;
   [[nodiscard]] size_t max_nodes_per_weight() const override { return 4; }
-  void upload(const Routing &routing, std::span<const int32_t> output_rows,
+  void upload(const Routing &routing, const OutputRows &rows,
               std::span<const int32_t> tokens) override;
 
  private:
@@ -41,7 +41,7 @@ class FusedLora final : public LoraStep {
                                      const LoraInput &input) const;
 
   LoraShape shape_;
-  std::array<LoraMix, 2> mixes_;  // by RowSet
+  std::array<LoraMix, k_n_row_sets> mixes_;  // by RowSet
   std::deque<LoraInput> inputs_;
   std::deque<LoraOutput> outputs_;
 };

@@ -36,7 +36,8 @@ LoraShape LoraInputs::shape_of(const LoraStacks &stacks, const Routing &routing)
   return shape;
 }
 
-LoraInputs::LoraInputs(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, 2> n_rows)
+LoraInputs::LoraInputs(const LoraStacks &stacks, LoraShape shape,
+                       std::array<int64_t, k_n_row_sets> n_rows)
     : stacks_(stacks), shape_(std::move(shape)), n_rows_(n_rows) {}
 
 const StackedTarget *LoraInputs::find(std::string_view use) const {
@@ -84,14 +85,17 @@ ggml_tensor *LoraInputs::embed_rows(ggml_context *context, const StackedTarget &
   return tensor;
 }
 
-void LoraInputs::upload(const Routing &routing, std::span<const int32_t> output_rows,
+void LoraInputs::upload(const Routing &routing, const OutputRows &rows,
                         std::span<const int32_t> tokens) const {
-  const Routing of_outputs = routing.select(output_rows);
+  const Routing of_outputs = routing.select(rows.outputs);
+  const Routing of_logits = routing.select(rows.logits);
+  const std::array<const Routing *, k_n_row_sets> by_set{&routing, &of_outputs, &of_logits};
   for (const auto &[key, inputs] : inputs_) {
-    const auto &[i_slots, rows] = key;
-    upload_rows(inputs, stacks_.slot_maps()[i_slots], rows == RowSet::all ? routing : of_outputs);
+    const auto &[i_slots, set] = key;
+    upload_rows(inputs, stacks_.slot_maps()[i_slots], *by_set[static_cast<size_t>(set)]);
   }
-  for (const auto &[target, rows] : embed_rows_) upload_embed_rows(*target, rows, routing, tokens);
+  for (const auto &[target, lookup] : embed_rows_)
+    upload_embed_rows(*target, lookup, routing, tokens);
 }
 
 void LoraInputs::upload_rows(const Inputs &inputs, const SlotMap &map,

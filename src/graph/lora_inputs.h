@@ -23,7 +23,7 @@ class LoraInputs {
   [[nodiscard]] static LoraShape shape_of(const LoraStacks &stacks, const Routing &routing);
 
   /// `stacks` outlives the object. `n_rows`: rows per RowSet.
-  LoraInputs(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, 2> n_rows);
+  LoraInputs(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, k_n_row_sets> n_rows);
 
   /// The slots for `use` if some token of the step wears an adapter that targets it, else
   /// nullptr.
@@ -43,9 +43,9 @@ class LoraInputs {
   /// Rows of an embedding's A: I32 [n_lanes * n_rows].
   [[nodiscard]] ggml_tensor *embed_rows(ggml_context *context, const StackedTarget &target);
 
-  /// Fills every input made so far. `routing` has the shape given to the constructor; `output_rows`
-  /// are the rows of RowSet::outputs; `tokens` the ids of the step.
-  void upload(const Routing &routing, std::span<const int32_t> output_rows,
+  /// Fills every input made so far. `routing` has the shape given to the constructor; `tokens` are
+  /// the ids of the step.
+  void upload(const Routing &routing, const OutputRows &rows,
               std::span<const int32_t> tokens) const;
 
  private:
@@ -62,7 +62,7 @@ class LoraInputs {
 
   const LoraStacks &stacks_;
   LoraShape shape_;
-  std::array<int64_t, 2> n_rows_;
+  std::array<int64_t, k_n_row_sets> n_rows_;
   std::map<std::pair<size_t, RowSet>, Inputs> inputs_;  // by slot map
   std::map<const StackedTarget *, ggml_tensor *> embed_rows_;
 };

@@ -16,7 +16,7 @@ class PortableLora final : public LoraStep {
   }
 
   /// `stacks` outlives the object. `n_rows`: rows per RowSet.
-  PortableLora(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, 2> n_rows)
+  PortableLora(const LoraStacks &stacks, LoraShape shape, std::array<int64_t, k_n_row_sets> n_rows)
       : inputs_(stacks, std::move(shape), n_rows) {}
 
   [[nodiscard]] std::vector<ggml_tensor *> add_linear(
@@ -25,9 +25,9 @@ class PortableLora final : public LoraStep {
   [[nodiscard]] ggml_tensor *add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
                                          ggml_tensor *experts, ggml_tensor *y) override;
   [[nodiscard]] size_t max_nodes_per_weight() const override;
-  void upload(const Routing &routing, std::span<const int32_t> output_rows,
+  void upload(const Routing &routing, const OutputRows &rows,
               std::span<const int32_t> tokens) override {
-    inputs_.upload(routing, output_rows, tokens);
+    inputs_.upload(routing, rows, tokens);
   }
 
  private:

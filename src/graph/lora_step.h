@@ -2,6 +2,7 @@
 
 #include <ggml.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,8 +15,16 @@ namespace patchbay {
 
 class Graph;
 
-/// Which rows of the step a tensor holds: all tokens, or only those whose logits are wanted.
-enum class RowSet : uint8_t { all, outputs };
+/// Which rows of the step a tensor holds: all tokens, only those of which something is wanted, or
+/// of these only those whose logits are.
+enum class RowSet : uint8_t { all, outputs, logits };
+constexpr size_t k_n_row_sets = 3;
+
+/// Rows of a step, of the sets that are not all of them.
+struct OutputRows {
+  std::span<const int32_t> outputs;
+  std::span<const int32_t> logits;  ///< the first ones of these
+};
 
 /// What of a step's routing shapes its graph. Steps with equal shapes can run the same graph with
 /// other data.
@@ -75,9 +84,9 @@ class LoraStep {
   /// An upper bound of the nodes that one weight adds.
   [[nodiscard]] virtual size_t max_nodes_per_weight() const = 0;
 
-  /// Before each run. `routing` has the shape that the step was made for; `output_rows` are the
-  /// rows of RowSet::outputs; `tokens` the ids of the step.
-  virtual void upload(const Routing &routing, std::span<const int32_t> output_rows,
+  /// Before each run. `routing` has the shape that the step was made for; `tokens` are the ids of
+  /// the step.
+  virtual void upload(const Routing &routing, const OutputRows &rows,
                       std::span<const int32_t> tokens) = 0;
 };
 

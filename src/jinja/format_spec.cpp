@@ -100,7 +100,7 @@ Spec parse_spec(std::string_view text, const Value &value, bool aligns_right) {
 
 /// "1234567" as "1,234,567", with zeros in front until there are `n_wanted` characters.
 std::string group_digits(std::string digits, char separator, size_t n_per_group, Int n_wanted) {
-  const auto n_written = [&](size_t n) { return static_cast<Int>(n + (n - 1) / n_per_group); };
+  const auto n_written = [&](size_t n) { return Int{n} + Int{(n - 1) / n_per_group}; };
   size_t n = digits.size();
   while (n_written(n) < n_wanted) ++n;
   digits.insert(0, n - digits.size(), '0');

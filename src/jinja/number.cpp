@@ -170,7 +170,8 @@ std::string print_real(double value) {
     return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   }
   if (n_digits <= exponent + 1) {
-    return sign + digits + std::string(static_cast<size_t>(exponent + 1 - n_digits), '0') + ".0";
+    const int n_zeros = exponent + 1 - n_digits;
+    return sign + digits + std::string(static_cast<size_t>(n_zeros), '0') + ".0";
   }
   return sign + digits.insert(static_cast<size_t>(exponent + 1), ".");
 }

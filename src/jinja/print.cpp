@@ -55,7 +55,7 @@ std::string repr_dict(const Dict &dict, int depth) {
     out += repr(value, depth + 1);
     check_value_size(out.size());
   }
-  out += "}";
+  out += '}';
   return out;
 }
 

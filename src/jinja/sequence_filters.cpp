@@ -15,8 +15,8 @@ namespace patchbay::jinja {
 
 namespace {
 
-Value value_or(const Bound &bound, size_t i, Value otherwise) {
-  return bound.find(i) == nullptr ? std::move(otherwise) : bound.at(i);
+Value value_or(const Bound &bound, size_t i, const Value &otherwise) {
+  return bound.find(i) == nullptr ? otherwise : bound.at(i);
 }
 
 Value length(Runtime & /*runtime*/, const Value &self, const Arguments &arguments) {
@@ -95,7 +95,7 @@ Value reverse(Runtime &runtime, const Value &self, const Arguments &arguments) {
   if (!is_iterable(self)) throw RenderError(Fault::other, "argument must be iterable");
   auto all = collect(runtime, self);
   std::reverse(all.begin(), all.end());
-  const Value reversed = Value::list(std::move(all));
+  Value reversed = Value::list(std::move(all));
   if (!is_reversible(self)) return reversed;
   return make_generator(runtime, iterate(reversed), reversed);
 }
@@ -116,7 +116,7 @@ Value sum(Runtime &runtime, const Value &self, const Arguments &arguments) {
 
 Value batch(Runtime &runtime, const Value &self, const Arguments &arguments) {
   const Bound bound(arguments, {"batch", {"linecount", "fill_with"}, 1});
-  const Value n_wanted = bound.at(0);
+  const Value &n_wanted = bound.at(0);
   const Value fill = value_or(bound, 1, Value::none());
   Iterator source;
   return make_generator(
@@ -147,7 +147,7 @@ Value batch(Runtime &runtime, const Value &self, const Arguments &arguments) {
 
 Value slice(Runtime &runtime, const Value &self, const Arguments &arguments) {
   const Bound bound(arguments, {"slice", {"slices", "fill_with"}, 1});
-  const Value n_wanted = bound.at(0);
+  const Value &n_wanted = bound.at(0);
   const Value fill = value_or(bound, 1, Value::none());
   return make_generator(
       runtime,

@@ -23,8 +23,8 @@ class BlockHold {
   }
 
   void retain(BlockPool &pool, int32_t block) {
+    add(pool, block);  // first: it may throw
     pool.retain(block);
-    add(pool, block);
   }
   /// A block that counts this object as a holder already.
   void add(BlockPool &pool, int32_t block) { blocks_.emplace_back(&pool, block); }

@@ -21,6 +21,8 @@ class BlockMemory {
   /// `bytes` has block_bytes(part) bytes, here and below.
   virtual void read_block(Part part, int32_t block, std::span<std::byte> bytes) const = 0;
   virtual void write_block(Part part, int32_t block, std::span<const std::byte> bytes) = 0;
+  /// Zeros what the tokens from `n_tokens` on have in the bytes of a block.
+  virtual void clear_after(Part part, uint32_t n_tokens, std::span<std::byte> bytes) const = 0;
 
  protected:
   BlockMemory() = default;

@@ -23,14 +23,9 @@ uint32_t BlockPool::end() const {
 std::optional<int32_t> BlockPool::take() {
   if (free_.empty()) return std::nullopt;
   const int32_t block = *free_.begin();
-  take(block);
-  return block;
-}
-
-void BlockPool::take(int32_t block) {
-  [[maybe_unused]] const bool was_free = free_.erase(block) > 0;
-  assert(was_free);
+  free_.erase(free_.begin());
   n_refs_[static_cast<size_t>(block)] = 1;
+  return block;
 }
 
 void BlockPool::retain(int32_t block) {

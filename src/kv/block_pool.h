@@ -23,9 +23,6 @@ class BlockPool {
 
   /// How many hold each block; 0 where it is free.
   [[nodiscard]] std::span<const uint32_t> n_refs() const { return n_refs_; }
-  [[nodiscard]] bool is_free(int32_t block) const {
-    return n_refs_[static_cast<size_t>(block)] == 0;
-  }
   [[nodiscard]] bool is_shared(int32_t block) const {
     return n_refs_[static_cast<size_t>(block)] > 1;
   }
@@ -42,9 +39,6 @@ class BlockPool {
 
   /// The lowest free block, now held once; nullopt when there is none.
   [[nodiscard]] std::optional<int32_t> take();
-
-  /// A block that is free, now held once.
-  void take(int32_t block);
 
   /// One more holder of a block that is in use.
   void retain(int32_t block);

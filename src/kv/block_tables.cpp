@@ -37,7 +37,6 @@ std::optional<BlockExtension> BlockTables::extend(int32_t seq_id, uint32_t n_tok
   BlockTable &extended = tables_[seq_id];
   if (copies) {
     extension.copy = {.from = extended.blocks.back(), .to = take()};
-    pool_.release(extension.copy->from);
     extended.blocks.back() = extension.copy->to;
   }
   while (extended.blocks.size() < n_blocks) extended.blocks.push_back(take());
@@ -48,16 +47,12 @@ std::optional<BlockExtension> BlockTables::extend(int32_t seq_id, uint32_t n_tok
 void BlockTables::undo(const BlockExtension &extension) {
   truncate(extension.seq_id, extension.n_tokens_before);
   if (!extension.copy) return;
-  const auto [from, to] = *extension.copy;
-  // Where the sequence was the last but the prefix cache to hold it, it may have been evicted
-  // since.
-  if (pool_.is_free(from)) {
-    pool_.take(from);
-  } else {
-    pool_.retain(from);
-  }
-  pool_.release(to);
-  tables_.at(extension.seq_id).blocks.back() = from;
+  pool_.release(extension.copy->to);
+  tables_.at(extension.seq_id).blocks.back() = extension.copy->from;
+}
+
+void BlockTables::keep(const BlockExtension &extension) {
+  if (extension.copy) pool_.release(extension.copy->from);
 }
 
 void BlockTables::truncate(int32_t seq_id, uint32_t n_tokens) {

@@ -31,7 +31,8 @@ struct BlockTable {
   bool operator==(const BlockTable &) const = default;
 };
 
-/// What one extend() changed, so that it can be taken back.
+/// What one extend() changed, to be taken back or kept. Until then it counts as a holder of the
+/// block that is copied, so that nobody writes into that: taking back finds it as it was.
 struct BlockExtension {
   int32_t seq_id = 0;
   uint32_t n_tokens_before = 0;
@@ -61,9 +62,10 @@ class BlockTables {
   /// blocks are free.
   [[nodiscard]] std::optional<BlockExtension> extend(int32_t seq_id, uint32_t n_tokens);
 
-  /// Takes extensions back, the last one first: blocks, tables and counts are as before them, but
-  /// for what the prefix cache has given up since.
+  /// Takes extensions back, the last one first: blocks, tables and counts are as before them.
   void undo(const BlockExtension &extension);
+  /// What it wrote stays.
+  void keep(const BlockExtension &extension);
 
   /// Forgets the tokens from `n_tokens` on; none of the kept ones has been dropped.
   void truncate(int32_t seq_id, uint32_t n_tokens);

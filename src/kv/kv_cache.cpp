@@ -28,6 +28,7 @@ void check_type(const HParams &hparams, ggml_type type) {
 KvCache::KvCache(const HParams &hparams, const KvSizes &sizes, ggml_type type, KvLayout layout,
                  Memory memory)
     : block_size_(sizes.block_size),
+      n_head_kv_(hparams.n_head_kv),
       layout_(layout),
       context_(ggml_init({.mem_size = ggml_tensor_overhead() * 2 * hparams.n_layer,
                           .mem_buffer = nullptr,
@@ -97,6 +98,20 @@ void KvCache::write_block(Part part, int32_t block, std::span<const std::byte> b
     for (ggml_tensor *tensor : {layer.k, layer.v}) {
       std::memcpy(layer.block_of(tensor, block), from, layer.block_bytes);
       from += layer.block_bytes;
+    }
+  }
+}
+
+void KvCache::clear_after(Part part, uint32_t n_tokens, std::span<std::byte> bytes) const {
+  assert(bytes.size() == block_bytes(part) && n_tokens <= block_size_);
+  const size_t n_stretches = layout_ == KvLayout::by_head ? n_head_kv_ : 1;
+  for (const auto &layer : layers_) {
+    if (!layer.is_in(part)) continue;
+    const size_t stretch_bytes = layer.block_bytes / n_stretches;
+    const size_t kept_bytes = stretch_bytes / block_size_ * n_tokens;
+    for (size_t i = 0; i < 2 * n_stretches; ++i) {  // of k and of v
+      std::ranges::fill(bytes.subspan(kept_bytes, stretch_bytes - kept_bytes), std::byte{0});
+      bytes = bytes.subspan(stretch_bytes);
     }
   }
 }

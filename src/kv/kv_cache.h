@@ -48,6 +48,7 @@ class KvCache : public BlockMemory {
   [[nodiscard]] size_t block_bytes(Part part) const override;
   void read_block(Part part, int32_t block, std::span<std::byte> bytes) const override;
   void write_block(Part part, int32_t block, std::span<const std::byte> bytes) override;
+  void clear_after(Part part, uint32_t n_tokens, std::span<std::byte> bytes) const override;
 
  private:
   struct Layer {
@@ -63,6 +64,7 @@ class KvCache : public BlockMemory {
   };
 
   uint32_t block_size_;
+  uint32_t n_head_kv_;
   KvLayout layout_;
   ggml_context_ptr context_;
   ggml_backend_buffer_ptr buffer_;

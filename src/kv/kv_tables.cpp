@@ -92,6 +92,10 @@ std::vector<BlockCopy> KvTables::Reservation::copies_of(
 }
 
 void KvTables::Reservation::commit() {
+  for (const auto &extension : full_) tables_->full_.keep(extension);
+  if (tables_->window_) {
+    for (const auto &extension : window_) tables_->window_->keep(extension);
+  }
   for (const auto &extent : extents_) {
     tables_->prefixes_.append(extent.seq_id, extent.content);
     tables_->drop_out_of_window(extent.seq_id);

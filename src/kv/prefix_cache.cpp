@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 
 namespace patchbay {
 
@@ -131,8 +130,7 @@ void PrefixCache::fork(int32_t from, int32_t to) {
   if (found == chains_.end()) {
     chains_.erase(to);
   } else if (from != to) {
-    const Chain copy = found->second;
-    chains_[to] = copy;
+    chains_[to] = found->second;
   }
 }
 

@@ -81,7 +81,7 @@ class PrefixCache {
     uint64_t n_blocks_evicted = 0;
     uint64_t n_blocks_saved = 0;     ///< of the evicted ones, to the host tier
     uint64_t n_blocks_restored = 0;  ///< of the saved ones
-    uint64_t n_blocks_dropped = 0;   ///< saved ones that the host tier gave up
+    uint64_t n_blocks_dropped = 0;   ///< saved ones that went without coming back
   };
   [[nodiscard]] const Counters &counters() const { return counters_; }
   [[nodiscard]] size_t host_bytes() const { return host_.size_bytes(); }

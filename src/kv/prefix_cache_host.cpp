@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+
 #include <cassert>
 
 #include "kv/prefix_cache.h"

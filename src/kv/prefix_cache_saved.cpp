@@ -25,6 +25,12 @@ SavedPrefix PrefixCache::save(std::string_view tenant, const PrefixContent &cont
     saved.full.push_back(copy_of(node, full));
     if (tables_[window] != nullptr) saved.window.push_back(copy_of(node, window));
   }
+  // Beyond the last token lies what others computed there, or what the memory held before.
+  const uint32_t n_in_last = (saved.n_tokens + block_size_ - 1) % block_size_ + 1;
+  for (const auto &[part, copies] : {std::pair{full, &saved.full}, {window, &saved.window}}) {
+    if (!copies->empty() && !copies->back().bytes().empty())
+      memory_->clear_after(part, n_in_last, copies->back().bytes());
+  }
   return saved;
 }
 
@@ -57,8 +63,11 @@ std::optional<PrefixCache::NodeId> PrefixCache::load_full(NodeId parent,
                                                           const PrefixContent &content,
                                                           std::span<const std::byte> bytes,
                                                           BlockHold &held) {
-  // Another block of the same beginning serves as well.
-  const auto [known, n_tokens] = tree_.find_beginning(parent, content);
+  // A longer block of the same beginning serves as well. Not before the one of just this content: a
+  // longer one whose bytes are in the host tier would hide it, and it would get a second block.
+  const auto same = tree_.find(parent, content);
+  const auto [known, n_tokens] = same ? PrefixTree::Beginning{*same, content.n_tokens()}
+                                      : tree_.find_beginning(parent, content);
   if (n_tokens == content.n_tokens() && block_of(known, full) != BlockTable::k_none) {
     held.retain(tables_[full]->pool(), block_of(known, full));
     return known;

@@ -3,12 +3,14 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <type_traits>
 
 namespace patchbay {
 namespace {
 
 template <class T>
 uint64_t hash_of(const std::vector<T> &values, uint64_t seed) {
+  static_assert(std::has_unique_object_representations_v<T>, "equal values have equal bytes");
   return XXH3_64bits_withSeed(values.data(), values.size() * sizeof(T), seed);
 }
 

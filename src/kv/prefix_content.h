@@ -41,6 +41,7 @@ class PrefixContent {
 
   void push_back(int32_t token, const Sha256Digest &worn);
   void append(const PrefixContent &more);
+  /// REQUIRES: it has tokens up to `first` + `n_tokens`.
   [[nodiscard]] PrefixContent slice(uint32_t first, uint32_t n_tokens) const;
 
   [[nodiscard]] uint64_t hash(uint64_t seed) const;

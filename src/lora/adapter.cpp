@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 }
 
 /// A file that is not part of a PEFT folder: a GGUF adapter, or a mistake that can be named.
-std::shared_ptr<const Adapter> load_file(const fs::path &path, const BaseInfo &base) {
+std::shared_ptr<Adapter> load_file(const fs::path &path, const BaseInfo &base) {
   const auto kind = guess_file_kind(MappedFile::open(path).bytes());
   if (kind == FileKind::safetensors) {
     refuse(path, "is a safetensors file of which nothing says how to read it",
@@ -41,9 +41,12 @@ const FactorPair *Adapter::find(std::string_view target) const {
   return found != pairs.end() && found->target == target ? &*found : nullptr;
 }
 
-std::shared_ptr<const Adapter> load_adapter(const fs::path &path, const BaseInfo &base) {
+std::shared_ptr<const Adapter> load_adapter(const fs::path &path, const BaseInfo &base,
+                                            std::string name) {
   const auto folder = find_peft_folder(path);
-  return folder ? load_peft_adapter(*folder, base) : load_file(path, base);
+  auto adapter = folder ? load_peft_adapter(*folder, base) : load_file(path, base);
+  if (!name.empty()) adapter->name = std::move(name);
+  return adapter;
 }
 
 }  // namespace patchbay

@@ -55,7 +55,7 @@ using AdapterDigest = Sha256Digest;
 /// A checked adapter: it fits the base it was loaded for, every number is finite, every pair is
 /// read by the base's graph. Immutable; shared by all requests that wear it; any thread.
 struct Adapter {
-  std::string name;  ///< by default the file stem or folder name
+  std::string name;  ///< as it was loaded under; else the file stem or folder name
   std::string path;
   AdapterFormat format = AdapterFormat::gguf;
   std::vector<FactorPair> pairs;  ///< sorted by target
@@ -76,8 +76,9 @@ struct Adapter {
 
 /// Loads a GGUF adapter file or a PEFT folder (adapter_config.json beside
 /// adapter_model.safetensors) for `base`. Refuses, by LoadError, whatever cannot be honoured
-/// exactly; never loads half an adapter. Any thread.
+/// exactly; never loads half an adapter. `name` empty: the file stem or folder name. Any thread.
 [[nodiscard]] std::shared_ptr<const Adapter> load_adapter(const std::filesystem::path &path,
-                                                          const BaseInfo &base);
+                                                          const BaseInfo &base,
+                                                          std::string name = {});
 
 }  // namespace patchbay

@@ -237,8 +237,8 @@ std::vector<FactorPair> read_pairs(const std::shared_ptr<const GgufFile> &file,
 
 }  // namespace
 
-std::shared_ptr<const Adapter> load_gguf_adapter(const std::filesystem::path &path,
-                                                 const BaseInfo &base) {
+std::shared_ptr<Adapter> load_gguf_adapter(const std::filesystem::path &path,
+                                           const BaseInfo &base) {
   const auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
   check_header(*file, base);
   auto adapter = std::make_shared<Adapter>();

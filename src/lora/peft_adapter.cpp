@@ -64,7 +64,7 @@ void note_left_out(const PeftModules &modules, std::vector<std::string> &notes) 
 
 }  // namespace
 
-std::shared_ptr<const Adapter> load_peft_adapter(const fs::path &folder, const BaseInfo &base) {
+std::shared_ptr<Adapter> load_peft_adapter(const fs::path &folder, const BaseInfo &base) {
   const auto config = read_peft_config(folder / k_peft_config);
   check_layers(config, base);
   auto invocation_tokens = invocation_tokens_for(config, base);

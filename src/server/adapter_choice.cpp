@@ -28,8 +28,8 @@ std::optional<std::string> without_base(const std::string &model, const std::str
 AdapterChoice choose_listed(const Service &service, const std::vector<ListedAdapter> &listed) {
   AdapterChoice choice;
   for (const auto &one : listed) {
-    const auto entry = one.id ? service.registry.find(*one.id) : service.registry.find(*one.name);
-    const std::string who = one.id ? fmt::format("id {}", *one.id) : fmt::format("'{}'", *one.name);
+    const auto entry = one.id ? service.registry.find(*one.id) : service.registry.find(one.name);
+    const std::string who = one.id ? fmt::format("id {}", *one.id) : fmt::format("'{}'", one.name);
     if (!entry)
       return refuse(ErrorCode::invalid_argument, "lora: there is no adapter " + who, "lora");
     const auto is_same = [&](const WornEntry &other) { return other.entry.id == entry->id; };
@@ -49,9 +49,27 @@ bool agree(const std::vector<WornEntry> &listed, const RegisteredAdapter &named)
 
 }  // namespace
 
+void read_adapter_names(JsonFields &fields, AdapterWish &wish) {
+  const auto take = [&](const std::string &field, const std::optional<std::string> &name) {
+    if (!name || name->empty()) return;
+    if (wish.adapter && *wish.adapter != *name)
+      fields.refuse(field, wish.adapter_field + "'s adapter", Json(*name));
+    wish.adapter_field = field;
+    wish.adapter = name;
+  };
+  take("adapter_id", fields.text("adapter_id"));
+  take("lora_path", fields.text("lora_path"));
+  const Json *request = fields.object("lora_request");
+  if (request == nullptr) return;
+  JsonFields inner(*request, "lora_request");
+  take("lora_request.lora_name", inner.text("lora_name"));
+  if (inner.error() != nullptr) fields.take_error(*inner.error());
+}
+
 AdapterWish read_adapter_wish(JsonFields &fields) {
   AdapterWish wish;
   wish.model = fields.text("model");
+  read_adapter_names(fields, wish);
   const Json *list = fields.array("lora");
   if (list == nullptr) return wish;
   wish.lora.emplace();
@@ -59,11 +77,12 @@ AdapterWish read_adapter_wish(JsonFields &fields) {
     JsonFields one(item, "lora[]");
     ListedAdapter listed;
     listed.id = one.integer("id", 0, std::numeric_limits<int64_t>::max());
-    listed.name = one.text("name");
+    const auto name = one.text("name");
+    listed.name = name.value_or("");
     constexpr double k_most = std::numeric_limits<float>::max();
     const auto scale = one.number("scale", -k_most, k_most);
     if (scale) listed.strength = static_cast<float>(*scale);
-    if (one.error() == nullptr && listed.id.has_value() == listed.name.has_value())
+    if (one.error() == nullptr && listed.id.has_value() == name.has_value())
       one.refuse("", "an object with either id or name", item);
     if (one.error() != nullptr) {
       fields.take_error(*one.error());
@@ -83,7 +102,13 @@ asio::awaitable<AdapterChoice> choose_adapters(Service &service, Principal princ
 
   std::string name = wish.adapter.value_or("");
   std::string field = wish.adapter_field;
-  if (name.empty() && wish.model && *wish.model != service.model_id) {
+  if (name == service.model_id) name.clear();
+  const bool is_adapter = wish.model && *wish.model != service.model_id;
+  if (is_adapter && !name.empty() && *wish.model != name) {
+    co_return refuse(ErrorCode::invalid_argument,
+                     fmt::format("model names '{}' and {} '{}'", *wish.model, field, name), field);
+  }
+  if (is_adapter) {
     field = "model";
     name = *wish.model;
   }

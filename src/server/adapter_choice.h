@@ -16,7 +16,7 @@ namespace patchbay {
 /// One element of the field `lora`.
 struct ListedAdapter {
   std::optional<int64_t> id;  ///< or else:
-  std::optional<std::string> name;
+  std::string name;
   std::optional<float> strength;  ///< none: the adapter's own
 };
 
@@ -28,8 +28,11 @@ struct AdapterWish {
   std::optional<std::string> adapter{};  ///< what that one names
 };
 
-/// The fields `model` and `lora`.
+/// The fields `model` and `lora`, and those of read_adapter_names().
 [[nodiscard]] AdapterWish read_adapter_wish(JsonFields &fields);
+/// What dialects call an adapter's name besides: `adapter_id` (LoRAX), `lora_path` (SGLang),
+/// `lora_request.lora_name` (TensorRT-LLM). Names only, never a path to open.
+void read_adapter_names(JsonFields &fields, AdapterWish &wish);
 
 /// What the request wears; `error` instead when the wish cannot be met: not_found (`model` names
 /// nothing), invalid_argument, permission_denied. Loads an adapter on first use.

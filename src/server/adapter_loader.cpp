@@ -45,7 +45,10 @@ Expected<RegisteredAdapter> AdapterLoader::load_now(const Wish &wish) {
     RegisteredAdapter entry;
     entry.name = wish.name;
     entry.path = wish.path.string();
-    entry.adapter = model_.load_adapter(wish.path);
+    const auto begin = std::chrono::steady_clock::now();
+    entry.adapter = model_.load_adapter(wish.path, wish.name);
+    load_seconds_.observe(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     entry.loaded_at = std::time(nullptr);
     read_chat_templates(wish.path, entry);
     for (const auto &note : entry.adapter->notes) log().warn("{}: {}", wish.name, note);

@@ -10,6 +10,7 @@
 #include "lora/adapter_registry.h"
 #include "patchbay/model.hpp"
 #include "server/adapter_files.h"
+#include "server/histogram.h"
 
 namespace patchbay {
 
@@ -20,8 +21,9 @@ namespace asio = boost::asio;
 class AdapterLoader {
  public:
   /// All outlive the object.
-  AdapterLoader(const Model &model, AdapterRegistry &registry, const AdapterFiles &files)
-      : model_(model), registry_(registry), files_(files) {}
+  AdapterLoader(const Model &model, AdapterRegistry &registry, const AdapterFiles &files,
+                Histogram &load_seconds)
+      : model_(model), registry_(registry), files_(files), load_seconds_(load_seconds) {}
   ~AdapterLoader() { pool_.join(); }
   AdapterLoader(const AdapterLoader &) = delete;
   AdapterLoader &operator=(const AdapterLoader &) = delete;
@@ -45,6 +47,7 @@ class AdapterLoader {
   const Model &model_;
   AdapterRegistry &registry_;
   const AdapterFiles &files_;
+  Histogram &load_seconds_;
   std::map<std::string, std::chrono::steady_clock::time_point> misses_;  // the thread's
   asio::thread_pool pool_{1};
 };

@@ -28,6 +28,41 @@ std::string_view bearer(std::string_view authorization) {
   return authorization.substr(std::min(authorization.find_first_not_of(' '), authorization.size()));
 }
 
+struct KeyLine {
+  std::string text{};  ///< empty: the line has none
+  Principal principal{};
+};
+
+/// What follows names no value: it might be a key.
+Expected<KeyLine> read_json_key(std::string_view line) {
+  const auto json = parse_body(line);
+  if (!json) return fail(ErrorCode::invalid_argument, "is no JSON object");
+  JsonFields fields(*json);
+  KeyLine key{.text = fields.text("key").value_or("")};
+  key.principal.name = fields.text("name").value_or("");
+  key.principal.is_admin = fields.flag("admin").value_or(false);
+  key.principal.tenant = fields.text("tenant").value_or(key.principal.name);
+  if (fields.any("adapters") != nullptr) key.principal.adapters = fields.texts("adapters");
+  if (fields.error() != nullptr) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} has the wrong type", fields.error()->param));
+  }
+  if (key.text.empty()) return fail(ErrorCode::invalid_argument, "has no key");
+  return key;
+}
+
+Expected<KeyLine> read_key_line(std::string_view line) {
+  constexpr std::string_view k_blanks = " \t\r";
+  const size_t begin = line.find_first_not_of(k_blanks);
+  if (begin == std::string_view::npos || line[begin] == '#') return KeyLine{};
+  line = line.substr(begin, line.find_last_not_of(k_blanks) + 1 - begin);
+  if (line.front() == '{') return read_json_key(line);
+  // A line of JSON that lost its beginning must not become a key that may do everything.
+  if (line.find_first_of(" \t\"{}[],") != std::string_view::npos)
+    return fail(ErrorCode::invalid_argument, "is neither a JSON object nor a key alone");
+  return KeyLine{.text = std::string(line), .principal = {.name = "admin"}};
+}
+
 }  // namespace
 
 bool Principal::may_wear(std::string_view adapter) const {
@@ -47,26 +82,21 @@ void KeyRing::add_file(const std::filesystem::path &path) {
                      .problem = "cannot be read as a file of API keys",
                      .code = ErrorCode::not_found});
   }
+  const size_t n_before = keys_.size();
   std::string line;
   for (int i = 1; std::getline(file, line); ++i) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const auto refuse = [&](const std::string &problem) {
-      throw LoadError(
-          {.path = path.string(), .item = fmt::format("line {}", i), .problem = problem});
-    };
-    const auto json = parse_body(line);
-    if (!json) refuse(json.error().message);
-    JsonFields fields(*json);
-    const std::string key = fields.text("key").value_or("");
-    Principal principal{.name = fields.text("name").value_or("")};
-    principal.tenant = fields.text("tenant").value_or(principal.name);
-    principal.is_admin = fields.flag("admin").value_or(false);
-    if (fields.any("adapters") != nullptr) principal.adapters = fields.texts("adapters");
-    if (fields.error() != nullptr) refuse(fields.error()->error.message);
-    if (key.empty()) refuse("has no key");
-    keys_.push_back({digest_of_key(key), std::move(principal)});
+    const auto key = read_key_line(line);
+    if (!key) {
+      throw LoadError({.path = path.string(),
+                       .item = fmt::format("line {}", i),
+                       .problem = key.error().message});
+    }
+    if (key->text.empty()) continue;
+    keys_.push_back({digest_of_key(key->text), key->principal});
   }
   if (file.bad()) throw LoadError({.path = path.string(), .problem = "cannot be read to its end"});
+  // Without keys everybody would be an administrator.
+  if (keys_.size() == n_before) throw LoadError({.path = path.string(), .problem = "holds no key"});
 }
 
 Expected<Principal> KeyRing::authenticate(std::optional<std::string_view> authorization,

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "lora/adapter_registry.h"
 
 namespace patchbay {
 
@@ -19,6 +20,10 @@ struct Principal {
   std::vector<std::string> adapters{"*"};  ///< names that may be worn; "*" alone: all
 
   [[nodiscard]] bool may_wear(std::string_view adapter) const;
+  /// Whether public lists show the adapter.
+  [[nodiscard]] bool may_see(const RegisteredAdapter &entry) const {
+    return !entry.is_hidden && may_wear(entry.name);
+  }
 };
 
 /// The keys that the server knows. Keys themselves are not kept, only their digests. Any thread.
@@ -26,8 +31,10 @@ class KeyRing {
  public:
   /// A key that may do everything. Throws std::invalid_argument: it is empty.
   void add_admin(std::string_view key);
-  /// JSON lines {"key", "name", "admin": false, "adapters": ["*"], "tenant"}; the tenant is the
-  /// name where there is none. Throws LoadError that names file and line.
+  /// A key a line: JSON {"key", "name", "admin": false, "adapters": ["*"], "tenant"}, where the
+  /// tenant is the name when there is none; or the key alone, which may do everything, as
+  /// llama-server has it. Lines that begin with # are comments. Throws LoadError that names file
+  /// and line, and never a key.
   void add_file(const std::filesystem::path &path);
 
   [[nodiscard]] bool empty() const { return keys_.empty(); }

@@ -26,7 +26,7 @@ HttpResponse success(const RegisteredAdapter &entry, const char *what) {
 HttpResponse list(const Service &service, const Principal &principal) {
   Json loras = Json::object();
   for (const auto &entry : service.registry.list()) {
-    if (!entry.is_hidden && principal.may_wear(entry.name)) loras[entry.name] = lora_id(entry);
+    if (principal.may_see(entry)) loras[entry.name] = lora_id(entry);
   }
   const size_t count = loras.size();
   return json_response({{"status", "success"}, {"loras", std::move(loras)}, {"count", count}});

@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cassert>
 #include <utility>
 
 namespace patchbay {
@@ -55,7 +56,7 @@ std::optional<Error> EventSource::submit(Engine &engine, Request request) {
   };
   auto submitted = engine.submit(std::move(request));
   if (auto *error = std::get_if<Error>(&submitted)) return std::move(*error);
-  handle_.emplace(std::get<RequestHandle>(std::move(submitted)));
+  handle_ = std::make_unique<RequestHandle>(std::get<RequestHandle>(std::move(submitted)));
   return std::nullopt;
 }
 
@@ -73,6 +74,10 @@ asio::awaitable<EventSource::Woken> EventSource::wait(std::chrono::milliseconds 
   }
 }
 
-Event EventSource::take() { return *std::exchange(next_, std::nullopt); }
+Event EventSource::take() {
+  assert(next_);
+  // NOLINTNEXTLINE(bugprone-unchecked-optional-access): wait() has said that it is there
+  return *std::exchange(next_, std::nullopt);
+}
 
 }  // namespace patchbay

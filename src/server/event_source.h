@@ -38,7 +38,7 @@ class EventSource {
   struct Bell;
 
   std::shared_ptr<Bell> bell_;
-  std::optional<RequestHandle> handle_;
+  std::unique_ptr<RequestHandle> handle_;  // once submitted
   std::optional<Event> next_;
 };
 

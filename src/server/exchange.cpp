@@ -39,7 +39,9 @@ asio::awaitable<bool> Exchange::send(HttpResponse response) {
   assert(status_ == 0);
   status_ = response.status;
   std::string message = head(response.status, response.content_type, response.headers);
-  append(message, "Content-Length", fmt::format("{}", response.body.size()));
+  constexpr unsigned k_no_content = 204;  // has no body, and says nothing of its length
+  if (response.status != k_no_content)
+    append(message, "Content-Length", fmt::format("{}", response.body.size()));
   message += "\r\n";
   if (request_.method != "HEAD") message += response.body;
   is_complete_ = co_await put(message);

@@ -12,6 +12,15 @@
 
 namespace patchbay {
 
+/// What is said of a request when it has been answered, in logs and counters.
+struct ExchangeNotes {
+  std::string route{};  ///< its pattern; empty: there is none
+  std::string adapters{};
+  uint32_t n_tokens_prompt = 0;
+  uint32_t n_tokens_out = 0;
+  std::string prompt{};  ///< only where prompts may be logged
+};
+
 /// One request and the way back to who sent it. Either a whole answer or a stream of parts, once.
 /// On the connection's strand; every function that writes returns false when nobody is there any
 /// more.
@@ -29,6 +38,8 @@ class Exchange {
   Exchange &operator=(const Exchange &) = delete;
 
   [[nodiscard]] const HttpRequest &request() const { return request_; }
+  [[nodiscard]] ExchangeNotes &notes() { return notes_; }
+  [[nodiscard]] const ExchangeNotes &notes() const { return notes_; }
   /// Goes with whatever answer is given.
   void add_header(std::string name, std::string value) {
     headers_.emplace_back(std::move(name), std::move(value));
@@ -63,6 +74,7 @@ class Exchange {
   HttpRequest request_;
   Wire wire_;
   HttpHeaders headers_;
+  ExchangeNotes notes_;
   unsigned status_ = 0;
   uint64_t n_bytes_ = 0;
   bool is_complete_ = false;

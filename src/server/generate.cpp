@@ -5,15 +5,14 @@
 #include <utility>
 
 #include "server/event_source.h"
+#include "server/llama_completion.h"
 
 namespace patchbay {
 namespace {
 
-/// Proxies close connections that are quiet for a minute; some for half of one.
-constexpr std::chrono::milliseconds k_quiet{15000};
-
 void add_worn_header(Exchange &exchange, const std::vector<WornEntry> &worn) {
   std::string names = adapter_header(worn);
+  exchange.notes().adapters = names;
   if (!names.empty()) exchange.add_header("x-adapter-id", std::move(names));
 }
 
@@ -24,6 +23,7 @@ class Generation {
       : service_(service), exchange_(exchange), errors_(errors), asked_(std::move(asked)) {}
 
   asio::awaitable<void> run(Principal principal) {
+    asked_.request.tenant = principal.tenant;
     AdapterWish wish = std::move(asked_.wish);
     AdapterChoice choice =
         co_await choose_adapters(service_, std::move(principal), std::move(wish));
@@ -33,11 +33,22 @@ class Generation {
     wear(choice.worn, asked_.request);
     asked_.format->choose(choice);
     add_worn_header(exchange_, choice.worn);
+    meter_ = std::make_unique<RequestMeter>(service_.traffic, acting_names(choice.worn), begin_);
     n_tokens_prompt_ = asked_.request.prompt.size();
+    exchange_.notes().n_tokens_prompt = static_cast<uint32_t>(n_tokens_prompt_);
+    if (service_.log_prompts)
+      exchange_.notes().prompt = service_.model->detokenize(asked_.request.prompt);
     const uint32_t n_choices = asked_.request.n_choices;
+    Json settings = generation_settings(asked_.request);
+    settings["stream"] = asked_.stream;
+    settings["lora"] = worn_json(choice.worn);
+    active_ = service_.active.add(asked_.request, std::move(settings));
     EventSource source(co_await asio::this_coro::executor, exchange_.stream());
     auto refused = source.submit(service_.engine, std::move(asked_.request));
-    if (refused) co_return co_await refuse(error_of(std::move(*refused)));
+    if (refused) {
+      meter_->refuse(*refused);
+      co_return co_await refuse(error_of(std::move(*refused)));
+    }
     if (asked_.stream) {
       co_await stream(source);
     } else {
@@ -63,9 +74,9 @@ class Generation {
     AnswerCollector collector(n_choices);
     bool is_over = false;
     while (!is_over) {
-      const auto woken = co_await source.wait(k_quiet);
+      const auto woken = co_await source.wait(service_.stream_ping);
       if (woken == EventSource::Woken::gone) co_return exchange_.close();
-      if (woken == EventSource::Woken::event) is_over = collector.add(source.take());
+      if (woken == EventSource::Woken::event) is_over = collector.add(take(source));
     }
     if (collector.error()) co_return co_await refuse(error_of(*collector.error()));
     HttpResponse response = asked_.format->whole(collector.take());
@@ -74,12 +85,12 @@ class Generation {
 
   asio::awaitable<void> stream(EventSource &source) {
     while (true) {
-      const auto woken = co_await source.wait(k_quiet);
+      const auto woken = co_await source.wait(service_.stream_ping);
       if (woken == EventSource::Woken::gone) co_return exchange_.close();
       std::string text = ": keep-alive\n\n";
       std::optional<Event> event;
       if (woken == EventSource::Woken::event) {
-        event = source.take();
+        event = take(source);
         text = text_of(*event);
       }
       if (event && std::holds_alternative<RequestEnd>(*event)) {
@@ -89,6 +100,17 @@ class Generation {
       const bool is_written = co_await write(std::move(text));
       if (!is_written) co_return exchange_.close();
     }
+  }
+
+  Event take(EventSource &source) {
+    Event event = source.take();
+    meter_->note(event);
+    if (std::holds_alternative<TokenEvent>(event)) ++active_->n_decoded;
+    if (const auto *end = std::get_if<RequestEnd>(&event)) {
+      exchange_.notes().n_tokens_prompt = end->usage.n_tokens_prompt;
+      exchange_.notes().n_tokens_out = end->usage.n_tokens_out;
+    }
+    return event;
   }
 
   [[nodiscard]] std::string text_of(const Event &event) const {
@@ -122,6 +144,9 @@ class Generation {
   Exchange &exchange_;
   ErrorShape errors_;
   DialectRequest asked_;
+  RequestMeter::Clock::time_point begin_ = RequestMeter::Clock::now();
+  std::shared_ptr<ActiveRequest> active_;
+  std::unique_ptr<RequestMeter> meter_;  // once it is known what is worn
   size_t n_tokens_prompt_ = 0;
   bool has_begun_ = false;
 };

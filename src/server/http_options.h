@@ -1,15 +1,17 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace patchbay {
 
 /// What a peer may take from the server before it has asked for anything.
 struct HttpLimits {
-  uint32_t header_bytes = 32U << 10U;
-  uint64_t body_bytes = 64U << 20U;
+  size_t header_bytes = size_t{32} << 10U;
+  size_t body_bytes = size_t{64} << 20U;
   std::chrono::milliseconds idle{60000};    ///< between requests
   std::chrono::milliseconds header{10000};  ///< from a request's first byte to the end of its head
   std::chrono::milliseconds body{120000};   ///< for its body
@@ -23,7 +25,8 @@ struct HttpOptions {
   uint32_t n_threads = 2;
   uint32_t n_connections_max = 1024;
   HttpLimits limits;
-  std::string tls_cert_file;  ///< both or none; PEM
+  std::vector<std::string> cors_origins;  ///< pages that may ask; "*" alone: all
+  std::string tls_cert_file;              ///< both or none; PEM
   std::string tls_key_file;
 };
 

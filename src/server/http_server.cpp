@@ -9,6 +9,9 @@
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
+#include <random>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "server/api_error.h"
@@ -42,24 +45,34 @@ asio::ssl::context make_tls(const HttpOptions &options) {
     if (error)
       throw LoadError({.path = path, .problem = fmt::format("{}: {}", what, error.message())});
   };
-  context.use_certificate_chain_file(options.tls_cert_file, error);
+  (void)context.use_certificate_chain_file(options.tls_cert_file, error);
   check(options.tls_cert_file, "cannot be used as a TLS certificate");
-  context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, error);
+  (void)context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, error);
   check(options.tls_key_file, "cannot be used as the certificate's private key");
   return context;
 }
 
-void log_exchange(const Exchange &exchange, steady_clock::time_point start) {
-  const std::chrono::duration<double, std::milli> took = steady_clock::now() - start;
-  const HttpRequest &request = exchange.request();
-  log().info("{} {} {} {} {:.1f} ms {} bytes", request.id, request.method,
-             percent_encode(request.path), exchange.status(), took.count(), exchange.n_bytes());
+/// The one that the peer sent, for its own logs, if it can stand in a line of ours; else a new one.
+std::string request_id_of(const HttpRequest &request, uint64_t n_requests) {
+  constexpr size_t k_longest = 128;
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '_' || c == '.' || c == ':';
+  };
+  const auto given = request.header("X-Request-Id").value_or("");
+  if (!given.empty() && given.size() <= k_longest && std::ranges::all_of(given, is_plain))
+    return std::string(given);
+  static const uint32_t process = std::random_device{}();  // ids of two runs differ
+  return fmt::format("req-{:08x}-{}", process, n_requests);
 }
 
 }  // namespace
 
-HttpServer::HttpServer(const HttpOptions &options, HttpHandler handler)
-    : options_(options), handler_(std::move(handler)), acceptor_(context_) {
+HttpServer::HttpServer(const HttpOptions &options, HttpHandler handler, HttpObserver observer)
+    : options_(options),
+      handler_(std::move(handler)),
+      observer_(std::move(observer)),
+      acceptor_(context_) {
   if (!options_.tls_cert_file.empty()) tls_.emplace(make_tls(options_));
   listen();
   asio::co_spawn(context_, accept(), asio::detached);
@@ -87,10 +100,10 @@ void HttpServer::listen() {
                        tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error || found.empty()) fail(error);
   const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  (void)acceptor_.open(endpoint.protocol(), error);
+  if (!error) (void)acceptor_.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) (void)acceptor_.bind(endpoint, error);
+  if (!error) (void)acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error) fail(error);
 }
 
@@ -158,7 +171,7 @@ asio::awaitable<bool> HttpServer::answer(std::shared_ptr<ByteStream> stream, Rea
   wire.chunked = read.is_http11;
   wire.write_limit = options_.limits.write;
   HttpRequest request = read.request ? std::move(*read.request) : HttpRequest();
-  request.id = fmt::format("req-{}", ++n_requests_);
+  request.id = request_id_of(request, ++n_requests_);
   Exchange exchange(stream, std::move(request), wire);
   exchange.add_header("X-Request-Id", exchange.request().id);
   if (read.refusal) {
@@ -167,7 +180,7 @@ asio::awaitable<bool> HttpServer::answer(std::shared_ptr<ByteStream> stream, Rea
   } else {
     co_await handler_(exchange);
   }
-  log_exchange(exchange, start);
+  observer_(exchange, steady_clock::now() - start);
   co_return exchange.keep_alive() && keeps_alive_;
 }
 

@@ -22,13 +22,16 @@ namespace patchbay {
 /// Answers an exchange. On the connection's strand; must not block for long.
 using HttpHandler = std::function<asio::awaitable<void>(Exchange &)>;
 
+/// Told of every exchange that has ended, and how long it took. Any thread; must not block.
+using HttpObserver = std::function<void(const Exchange &, std::chrono::duration<double>)>;
+
 /// Accepts connections and reads requests, each connection on a strand of its own over a few
 /// threads. Knows HTTP and nothing of what is asked.
 class HttpServer {
  public:
   /// Listens when it returns. Throws LoadError: the address cannot be used, or a certificate cannot
   /// be read.
-  HttpServer(const HttpOptions &options, HttpHandler handler);
+  HttpServer(const HttpOptions &options, HttpHandler handler, HttpObserver observer);
   /// Ends everything at once.
   ~HttpServer();
   HttpServer(const HttpServer &) = delete;
@@ -52,6 +55,7 @@ class HttpServer {
 
   HttpOptions options_;
   HttpHandler handler_;
+  HttpObserver observer_;
   std::optional<asio::ssl::context> tls_;
   asio::io_context context_;
   asio::ip::tcp::acceptor acceptor_;

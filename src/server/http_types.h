@@ -19,7 +19,7 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> query;  ///< decoded
   HttpHeaders headers;
   std::string body;
-  std::string id;  ///< of this process, for logs and X-Request-Id
+  std::string id;  ///< the peer's or ours, for logs and X-Request-Id
 
   /// The value of the first header of that name, or nothing.
   [[nodiscard]] std::optional<std::string_view> header(std::string_view name) const;

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <exception>
+
 namespace patchbay {
 namespace {
 
 // Copying or printing a value recurses once per level.
 constexpr int k_most_depth = 100;
 
-struct TooDeep {};
+struct TooDeep : std::exception {};
 
 }  // namespace
 

@@ -32,7 +32,7 @@ Json card(const Service &service, const RegisteredAdapter &entry) {
 HttpResponse list(const Service &service, const Principal &principal) {
   Json cards = Json::array();
   for (const auto &entry : service.registry.list()) {
-    if (!entry.is_hidden && principal.may_wear(entry.name)) cards.push_back(card(service, entry));
+    if (principal.may_see(entry)) cards.push_back(card(service, entry));
   }
   return json_response(cards);
 }
@@ -50,13 +50,15 @@ HttpResponse set_defaults(Service &service, const HttpRequest &request) {
     const auto id = fields.integer("id", 0, std::numeric_limits<int64_t>::max());
     constexpr double k_most = std::numeric_limits<float>::max();
     const auto scale = fields.number("scale", -k_most, k_most);
-    if (fields.error() == nullptr && (!id || !scale))
-      fields.refuse("", "an object with id and scale", item);
-    if (fields.error() != nullptr) return refuse(fields.error()->error);
-    const auto is_same = [&](const DefaultAdapter &one) { return one.id == *id; };
+    const bool is_whole = id && scale;
+    if (!is_whole) fields.refuse("", "an object with id and scale", item);
+    if (fields.error() != nullptr || !is_whole) return refuse(fields.error()->error);
+    const DefaultAdapter one{*id, static_cast<float>(*scale)};
+    const auto is_same = [&](const DefaultAdapter &other) { return other.id == one.id; };
     if (std::ranges::any_of(defaults, is_same))
-      return refuse({ErrorCode::invalid_argument, "id " + std::to_string(*id) + " is there twice"});
-    defaults.push_back({*id, static_cast<float>(*scale)});
+      return refuse(
+          {ErrorCode::invalid_argument, "id " + std::to_string(one.id) + " is there twice"});
+    defaults.push_back(one);
   }
   const auto set = service.registry.set_defaults(defaults);
   return set ? json_response({{"success", true}}) : refuse(set.error());

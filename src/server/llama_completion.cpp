@@ -6,6 +6,7 @@
 
 #include "server/generate.h"
 #include "server/output_fields.h"
+#include "server/prompt_fields.h"
 #include "server/sampling_fields.h"
 
 namespace patchbay {
@@ -38,23 +39,6 @@ Json timings(const Usage &usage) {
           {"predicted_per_second", per_second(usage.n_tokens_out, usage.decode_ms)}};
 }
 
-Json settings_of(const Request &request) {
-  const SamplingParams &params = request.sampling;
-  return {{"seed", params.seed},
-          {"temperature", params.temperature},
-          {"top_k", params.top_k},
-          {"top_p", params.top_p},
-          {"min_p", params.min_p},
-          {"repeat_last_n", params.n_penalty_last},
-          {"repeat_penalty", params.repeat_penalty},
-          {"presence_penalty", params.presence_penalty},
-          {"frequency_penalty", params.frequency_penalty},
-          {"stop", request.stop},
-          {"n_predict", request.n_predict},
-          {"ignore_eos", request.ignore_eos},
-          {"grammar", request.grammar}};
-}
-
 Json probabilities(const TokenEvent &event, const Model &model) {
   const auto entry = [&](int32_t token, float logprob) {
     return Json{{"id", token}, {"token", model.detokenize({token})}, {"logprob", logprob}};
@@ -70,19 +54,12 @@ class LlamaFormat final : public AnswerFormat {
  public:
   LlamaFormat(std::shared_ptr<const Model> model, const Request &request)
       : model_(std::move(model)),
-        settings_(settings_of(request)),
+        settings_(generation_settings(request)),
         with_probs_(request.n_logprobs.has_value()) {}
 
   void choose(const AdapterChoice &choice) override {
     name_ = choice.model;
-    Json worn = Json::array();
-    for (const auto &[entry, strength, active_from] : choice.worn) {
-      worn.push_back({{"id", entry.id},
-                      {"name", entry.name},
-                      {"scale", strength},
-                      {"active_from", active_from}});
-    }
-    settings_["lora"] = std::move(worn);
+    settings_["lora"] = worn_json(choice.worn);
   }
 
   HttpResponse whole(const Answers &answers) override {
@@ -161,24 +138,43 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   DialectRequest asked;
   Request &request = asked.request;
   asked.wish = read_adapter_wish(fields);
-  read_sampling(fields, request);
+  read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
   read_penalties(fields, request.sampling);
-  request.n_predict = static_cast<int32_t>(
-      fields.integer("n_predict", -1, std::numeric_limits<int32_t>::max()).value_or(-1));
+  request.n_predict =
+      static_cast<int32_t>(fields.integer("n_predict", -1, std::numeric_limits<int32_t>::max())
+                               .value_or(service.defaults.n_predict.value_or(-1)));
   if (const auto n = fields.integer("n_probs", 0, k_most_probs); n && *n > 0)
     request.n_logprobs = static_cast<uint32_t>(*n);
   asked.stream = fields.flag("stream").value_or(false);
   const Json missing;
   const Json *prompt = fields.any("prompt");
-  auto tokens =
-      tokens_of(fields, "prompt", prompt == nullptr ? missing : *prompt, *service.model, true);
+  auto tokens = prompt_tokens_of(fields, "prompt", prompt == nullptr ? missing : *prompt, service);
   if (tokens) request.prompt = std::move(*tokens);
   asked.format = std::make_unique<LlamaFormat>(service.model, request);
   return asked;
 }
 
 }  // namespace
+
+Json generation_settings(const Request &request) {
+  const SamplingParams &params = request.sampling;
+  return {{"seed", params.seed},
+          {"temperature", params.temperature},
+          {"top_k", params.top_k},
+          {"top_p", params.top_p},
+          {"min_p", params.min_p},
+          {"repeat_last_n", params.n_penalty_last},
+          {"repeat_penalty", params.repeat_penalty},
+          {"presence_penalty", params.presence_penalty},
+          {"frequency_penalty", params.frequency_penalty},
+          {"stop", request.stop},
+          {"n_predict", request.n_predict},
+          {"max_tokens", request.n_predict},
+          {"ignore_eos", request.ignore_eos},
+          {"grammar", request.grammar},
+          {"n_probs", request.n_logprobs.value_or(0)}};
+}
 
 void add_llama_completion(Router &router, Service &service) {
   for (const char *path : {"/completion", "/completions"}) {

@@ -5,6 +5,8 @@
 #include "base/utf8.h"
 #include "engine/loaded_model.h"
 #include "server/json_fields.h"
+#include "server/llama_completion.h"
+#include "server/llama_slots.h"
 #include "server/sampling_fields.h"
 
 namespace patchbay {
@@ -42,11 +44,19 @@ void add_chat(const Service &service, Json &props) {
 }
 
 HttpResponse props(const Service &service) {
-  Json json{{"model_path", service.model_path},
-            {"model_alias", service.model_id},
-            {"default_generation_settings", {{"n_ctx", service.engine.n_ctx()}}},
+  Request defaults;
+  const Json none = Json::object();
+  JsonFields nothing(none);
+  read_sampling(nothing, defaults, service.defaults);
+  defaults.n_predict = service.defaults.n_predict.value_or(-1);
+  Json settings = slot_json(0, service.engine.n_ctx(), generation_settings(defaults));
+  Json json{{"default_generation_settings", std::move(settings)},
             {"total_slots", service.n_seqs_max},
-            {"build_info", "patchbay"}};
+            {"model_alias", service.model_id},
+            {"model_path", service.model_path},
+            {"modalities", {{"vision", false}, {"audio", false}}},
+            {"build_info", "patchbay"},
+            {"is_sleeping", false}};
   add_chat(service, json);
   return json_response(json);
 }
@@ -92,7 +102,7 @@ HttpResponse detokenize(const Service &service, const HttpRequest &request) {
   const Json *list = fields.array("tokens");
   const auto tokens =
       tokens_of(fields, "tokens", list == nullptr ? Json::array() : *list, *service.model, false);
-  if (fields.error() != nullptr) return refuse(*fields.error());
+  if (fields.error() != nullptr || !tokens) return refuse(*fields.error());
   const auto n_vocab = static_cast<int32_t>(service.model->n_vocab());
   for (const int32_t token : *tokens) {
     if (token >= n_vocab)

@@ -27,13 +27,14 @@ DialectRequest read_chat(JsonFields &fields, const Service &service) {
   // OpenAI's defaults: all of the distribution, until the answer ends by itself.
   request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
   asked.wish = read_adapter_wish(fields);
-  read_sampling(fields, request);
+  read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
   read_logprobs(fields, request);
   constexpr int64_t k_most = std::numeric_limits<int32_t>::max();
   const auto older = fields.integer("max_tokens", -1, k_most);
   const auto newer = fields.integer("max_completion_tokens", -1, k_most);
-  request.n_predict = static_cast<int32_t>(newer.value_or(older.value_or(-1)));
+  request.n_predict =
+      static_cast<int32_t>(newer.value_or(older.value_or(service.defaults.n_predict.value_or(-1))));
   asked.stream = fields.flag("stream").value_or(false);
   const ChatFormat::Options options{.with_logprobs = request.n_logprobs.has_value(),
                                     .stream = asked.stream,

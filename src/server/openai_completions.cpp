@@ -8,6 +8,7 @@
 #include "server/generate.h"
 #include "server/openai_format.h"
 #include "server/output_fields.h"
+#include "server/prompt_fields.h"
 #include "server/sampling_fields.h"
 
 namespace patchbay {
@@ -119,9 +120,11 @@ class CompletionFormat final : public AnswerFormat {
 };
 
 /// A list of one prompt is that prompt; more of them are refused by tokens_of().
-const Json &one_prompt(const Json &prompt) {
-  const bool is_list = prompt.is_array() && prompt.size() == 1 && !prompt[0].is_number();
-  return is_list ? prompt[0] : prompt;
+const Json *one_prompt(const Json *prompt) {
+  static const Json missing;
+  if (prompt == nullptr) return &missing;
+  const bool is_list = prompt->is_array() && prompt->size() == 1 && !(*prompt)[0].is_number();
+  return is_list ? &(*prompt)[0] : prompt;
 }
 
 DialectRequest read_completion(JsonFields &fields, const Service &service) {
@@ -130,19 +133,17 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   // OpenAI's defaults: all of the distribution.
   request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
   asked.wish = read_adapter_wish(fields);
-  read_sampling(fields, request);
+  read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
-  request.n_predict = static_cast<int32_t>(
-      fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max()).value_or(16));
+  request.n_predict =
+      static_cast<int32_t>(fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max())
+                               .value_or(service.defaults.n_predict.value_or(16)));
   if (const auto n = fields.integer("logprobs", 0, k_most_logprobs))
     request.n_logprobs = static_cast<uint32_t>(*n);
   CompletionFormat::Options options{.with_logprobs = request.n_logprobs.has_value()};
   asked.stream = fields.flag("stream").value_or(false);
   options.include_usage = read_include_usage(fields);
-  const Json missing;
-  const Json *prompt = fields.any("prompt");
-  auto tokens = tokens_of(fields, "prompt", one_prompt(prompt == nullptr ? missing : *prompt),
-                          *service.model, true);
+  auto tokens = prompt_tokens_of(fields, "prompt", *one_prompt(fields.any("prompt")), service);
   if (tokens) request.prompt = std::move(*tokens);
   if (fields.flag("echo").value_or(false))
     options.echoed = service.model->detokenize(request.prompt);

@@ -8,14 +8,16 @@ namespace patchbay {
 namespace {
 
 Json base_card(const Service &service) {
-  return {{"id", service.model_id},
-          {"object", "model"},
-          {"created", service.started_at},
-          {"owned_by", "patchbay"},
-          {"root", service.model_path},
-          {"parent", nullptr},
-          {"max_model_len", service.engine.n_ctx()},
-          {"permission", Json::array()}};
+  Json card{{"id", service.model_id},
+            {"object", "model"},
+            {"created", service.started_at},
+            {"owned_by", "patchbay"},
+            {"root", service.model_path},
+            {"parent", nullptr},
+            {"max_model_len", service.engine.n_ctx()},
+            {"permission", Json::array()}};
+  if (!service.tags.empty()) card["tags"] = service.tags;
+  return card;
 }
 
 Json adapter_card(const Service &service, const RegisteredAdapter &entry) {
@@ -24,14 +26,10 @@ Json adapter_card(const Service &service, const RegisteredAdapter &entry) {
           {"max_model_len", nullptr}, {"permission", Json::array()}};
 }
 
-bool may_see(const RegisteredAdapter &entry, const Principal &principal) {
-  return !entry.is_hidden && principal.may_wear(entry.name);
-}
-
 HttpResponse list(const Service &service, const Principal &principal) {
   Json cards = Json::array({base_card(service)});
   for (const auto &entry : service.registry.list()) {
-    if (may_see(entry, principal)) cards.push_back(adapter_card(service, entry));
+    if (principal.may_see(entry)) cards.push_back(adapter_card(service, entry));
   }
   return json_response({{"object", "list"}, {"data", std::move(cards)}});
 }
@@ -39,7 +37,7 @@ HttpResponse list(const Service &service, const Principal &principal) {
 HttpResponse retrieve(const Service &service, const RouteContext &context) {
   if (context.rest == service.model_id) return json_response(base_card(service));
   const auto entry = service.registry.find(context.rest);
-  if (entry && may_see(*entry, context.principal))
+  if (entry && context.principal.may_see(*entry))
     return json_response(adapter_card(service, *entry));
   ApiError error;
   error.error.code = ErrorCode::not_found;

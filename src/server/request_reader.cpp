@@ -70,7 +70,7 @@ asio::awaitable<bool> RequestReader::read_more(Clock::time_point deadline) {
 asio::awaitable<ReadRequest> RequestReader::read() {
   BeastParser parser;
   parser.eager(true);
-  parser.header_limit(limits_.header_bytes);
+  parser.header_limit(static_cast<uint32_t>(limits_.header_bytes));
   parser.body_limit(limits_.body_bytes);
   ReadRequest nothing;
   nothing.keep_alive = false;

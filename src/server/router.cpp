@@ -89,6 +89,13 @@ Router::Found Router::find(const HttpRequest &request) const {
 }
 
 asio::awaitable<void> Router::handle(Exchange &exchange) const {
+  for (auto &[name, value] : cors_.headers_for(exchange.request()))
+    exchange.add_header(name, value);
+  if (auto leave = cors_.preflight(exchange.request())) {
+    HttpResponse response = std::move(*leave);
+    (void)co_await exchange.send(std::move(response));
+    co_return;
+  }
   Found found = find(exchange.request());
   std::string failure;
   if (found.route == nullptr) {
@@ -96,6 +103,7 @@ asio::awaitable<void> Router::handle(Exchange &exchange) const {
     (void)co_await exchange.send(std::move(refusal));
     co_return;
   }
+  exchange.notes().route = found.route->path;
   try {
     RouteContext context = std::move(found.context);
     co_await found.route->handler(exchange, std::move(context));

@@ -8,6 +8,7 @@
 
 #include "server/api_error.h"
 #include "server/auth.h"
+#include "server/cors.h"
 #include "server/exchange.h"
 
 namespace patchbay {
@@ -45,8 +46,8 @@ struct Route {
 class Router {
  public:
   /// `keys` and `is_draining` outlive the router.
-  Router(const KeyRing &keys, const std::atomic<bool> &is_draining)
-      : keys_(keys), is_draining_(is_draining) {}
+  Router(const KeyRing &keys, const std::atomic<bool> &is_draining, CorsRules cors = CorsRules())
+      : keys_(keys), is_draining_(is_draining), cors_(std::move(cors)) {}
 
   void add(Route route) { routes_.push_back(std::move(route)); }
   [[nodiscard]] const std::vector<Route> &routes() const { return routes_; }
@@ -64,6 +65,7 @@ class Router {
 
   const KeyRing &keys_;
   const std::atomic<bool> &is_draining_;
+  CorsRules cors_;
   std::vector<Route> routes_;
 };
 

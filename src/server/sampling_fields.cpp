@@ -58,6 +58,22 @@ void read_logit_bias(JsonFields &fields, SamplingParams &params) {
   }
 }
 
+template <class T>
+void replace(T &value, const std::optional<T> &otherwise) {
+  if (otherwise) value = *otherwise;
+}
+
+void apply(const SamplingDefaults &defaults, SamplingParams &params) {
+  replace(params.temperature, defaults.temperature);
+  replace(params.top_k, defaults.top_k);
+  replace(params.top_p, defaults.top_p);
+  replace(params.min_p, defaults.min_p);
+  replace(params.n_penalty_last, defaults.n_penalty_last);
+  replace(params.repeat_penalty, defaults.repeat_penalty);
+  replace(params.presence_penalty, defaults.presence_penalty);
+  replace(params.frequency_penalty, defaults.frequency_penalty);
+}
+
 float narrow(std::optional<double> value, float otherwise) {
   return value ? static_cast<float>(*value) : otherwise;
 }
@@ -69,8 +85,9 @@ uint64_t random_seed() {
   return random();
 }
 
-void read_sampling(JsonFields &fields, Request &request) {
+void read_sampling(JsonFields &fields, Request &request, const SamplingDefaults &defaults) {
   SamplingParams &params = request.sampling;
+  apply(defaults, params);
   params.temperature =
       narrow(fields.number("temperature", 0, k_most_temperature), params.temperature);
   params.top_p = narrow(fields.number("top_p", 0, 1), params.top_p);
@@ -83,7 +100,8 @@ void read_sampling(JsonFields &fields, Request &request) {
   if (const auto top_k = fields.integer("top_k", -1, std::numeric_limits<int32_t>::max()))
     params.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));
   const auto seed = fields.integer("seed", -1, std::numeric_limits<int64_t>::max());
-  params.seed = seed && *seed >= 0 ? static_cast<uint64_t>(*seed) : random_seed();
+  params.seed =
+      seed && *seed >= 0 ? static_cast<uint64_t>(*seed) : defaults.seed.value_or(random_seed());
   read_logit_bias(fields, params);
   request.ignore_eos = fields.flag("ignore_eos").value_or(request.ignore_eos);
   request.stop = fields.texts("stop");

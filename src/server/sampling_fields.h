@@ -9,10 +9,24 @@
 
 namespace patchbay {
 
+/// What the command line sets for requests that do not say. Stands above a dialect's own default.
+struct SamplingDefaults {
+  std::optional<float> temperature{};
+  std::optional<int32_t> top_k{};
+  std::optional<float> top_p{};
+  std::optional<float> min_p{};
+  std::optional<int32_t> n_penalty_last{};
+  std::optional<float> repeat_penalty{};
+  std::optional<float> presence_penalty{};
+  std::optional<float> frequency_penalty{};
+  std::optional<uint64_t> seed{};
+  std::optional<int32_t> n_predict{};
+};
+
 /// The fields that all dialects spell alike, into a request that holds the dialect's defaults:
 /// temperature, top_p, top_k, min_p, seed, presence_penalty, frequency_penalty, stop, ignore_eos,
 /// logit_bias, n. Errors stay in `fields`.
-void read_sampling(JsonFields &fields, Request &request);
+void read_sampling(JsonFields &fields, Request &request, const SamplingDefaults &defaults = {});
 
 /// A seed for requests that name none.
 [[nodiscard]] uint64_t random_seed();

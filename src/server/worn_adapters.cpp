@@ -12,14 +12,32 @@ void wear(std::vector<WornEntry> &worn, Request &request) {
   for (size_t i = 0; i < worn.size(); ++i) worn[i].active_from = planned.active_from[i];
 }
 
-std::string adapter_header(const std::vector<WornEntry> &worn) {
-  std::string names;
+Json worn_json(const std::vector<WornEntry> &worn) {
+  Json json = Json::array();
+  for (const auto &[entry, strength, active_from] : worn) {
+    json.push_back({{"id", entry.id},
+                    {"name", entry.name},
+                    {"scale", strength},
+                    {"active_from", active_from}});
+  }
+  return json;
+}
+
+std::vector<std::string> acting_names(const std::vector<WornEntry> &worn) {
+  std::vector<std::string> names;
   for (const auto &one : worn) {
-    if (one.strength == 0 || one.active_from < 0) continue;
-    if (!names.empty()) names += ',';
-    names += percent_encode(one.entry.name);
+    if (one.strength != 0 && one.active_from >= 0) names.push_back(one.entry.name);
   }
   return names;
+}
+
+std::string adapter_header(const std::vector<WornEntry> &worn) {
+  std::string header;
+  for (const auto &name : acting_names(worn)) {
+    if (!header.empty()) header += ',';
+    header += percent_encode(name);
+  }
+  return header;
 }
 
 }  // namespace patchbay

@@ -6,6 +6,7 @@
 
 #include "lora/adapter_registry.h"
 #include "patchbay/request.hpp"
+#include "server/json_text.h"
 
 namespace patchbay {
 
@@ -19,7 +20,13 @@ struct WornEntry {
 /// Puts what is worn onto the request, whose prompt is known: the spans, and where each begins.
 void wear(std::vector<WornEntry> &worn, Request &request);
 
-/// Names of what acts somewhere, for the header x-adapter-id: comma separated, percent-encoded.
+/// As generation_settings.lora shows it: id, name, scale, active_from.
+[[nodiscard]] Json worn_json(const std::vector<WornEntry> &worn);
+
+/// Names of what acts somewhere.
+[[nodiscard]] std::vector<std::string> acting_names(const std::vector<WornEntry> &worn);
+
+/// The same for the header x-adapter-id: comma separated, percent-encoded.
 /// Empty: the base alone.
 [[nodiscard]] std::string adapter_header(const std::vector<WornEntry> &worn);
 

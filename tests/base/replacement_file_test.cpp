@@ -52,6 +52,30 @@ TEST(ReplacementFile, OnlyTheOwnerMayReadIt) {
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
 }
 
+TEST(ReplacementFile, ALinkStaysAndWhatItNamesIsWritten) {
+  const TempDir dir;
+  fs::create_directory(dir.path() / "there");
+  fs::create_symlink("there/second", dir.path() / "first");
+  fs::create_symlink("file", dir.path() / "there" / "second");
+  for (const std::string_view text : {"new", "newer"}) {
+    ReplacementFile file(dir.path() / "first");
+    file.write(bytes_of(text));
+    file.commit();
+    EXPECT_EQ(text_of(dir.path() / "there" / "file"), text);
+    EXPECT_TRUE(fs::is_symlink(dir.path() / "first"));
+  }
+  fs::create_symlink("loop", dir.path() / "loop");
+  EXPECT_THROW(ReplacementFile(dir.path() / "loop"), LoadError);
+}
+
+TEST(ReplacementFile, ANameMayBeAsLongAsNamesCanBe) {
+  const TempDir dir;
+  const fs::path path = dir.path() / std::string(255, 'a');
+  ReplacementFile file(path);
+  file.commit();
+  EXPECT_TRUE(fs::exists(path));
+}
+
 TEST(ReplacementFile, LeavesNothingWithoutACommit) {
   const TempDir dir;
   const auto path = dir.write("a", "old");

@@ -20,5 +20,10 @@ TEST(Text, OnlyAsciiLettersBecomeLower) {
   EXPECT_EQ(ascii_lower("\xC3\x84"), "\xC3\x84");
 }
 
+TEST(Text, HexHasTwoDigitsForEachByte) {
+  EXPECT_EQ(hex(std::vector<unsigned char>{}), "");
+  EXPECT_EQ(hex(std::vector<unsigned char>{0x0F, 0x3A, 0x00, 0xFF}), "0f3a00ff");
+}
+
 }  // namespace
 }  // namespace patchbay

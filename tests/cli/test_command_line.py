@@ -211,7 +211,26 @@ def test_session_that_cannot_be_written_is_a_failure(model, tmp_path):
     for path in [tmp_path, tmp_path / "missing" / "a.session", "/dev/null"]:
         done = run(model, "-p", "abc", "--save-session", path)
         assert done.returncode == FAILURE and str(path) in done.stderr.decode()
+        assert not done.stdout, "known before the answer is computed"
     assert not list(tmp_path.iterdir())
+
+
+def test_session_never_replaces_what_is_in_use(model, adapter):
+    for path in [model, adapter]:
+        before = path.read_bytes()
+        done = run(model, "-p", "abc", "--lora", adapter, "--save-session", path)
+        assert f"--save-session would replace {path}" in refusal(done, USAGE)
+        assert path.read_bytes() == before
+
+
+def test_session_knows_adapters_by_the_names_they_are_served_under(model, adapter, tmp_path):
+    session = tmp_path / "a.session"
+    other = write_adapter(tmp_path / "other.gguf", say="k")
+    run_text(model, "-p", "abc", "--lora", f"a={adapter},b={other}:0.5", "--save-session", session)
+    for loras, is_known in [(f"a={adapter},b={other}:0.5", True), (f"c={other}", True), (f"a={other}", False)]:
+        done = run(model, "-p", "abc", "--restore-session", session, "--lora", loras)
+        assert (done.returncode == 0) == is_known, done.stderr
+    assert "adapter 'a' has other content" in done.stderr.decode()
 
 
 # Adapters
@@ -376,8 +395,8 @@ NO_NUMBERS = ["", "x", "1x", " 1", "0x1", "nan", "inf", "+-1", "-", "18446744073
     ("run", "--n-predict", ["-2", "1.5"]), ("run", "--top-k", ["-1", "1.5"]), ("run", "--top-p", ["-0.1", "1.1"]),
     ("run", "--min-p", ["-0.1", "1.1"]), ("run", "--temp", ["-1"]), ("run", "--repeat-penalty", ["0", "-1"]),
     ("run", "--presence-penalty", ["1e9"]), ("run", "--frequency-penalty", ["-1e9"]), ("run", "--repeat-last-n", ["-2"]),
-    ("run", "--seed", ["-1"]), ("run", "--kv-memory", ["0", "-1", "1.5M", "1T", "M"]), ("run", "--cache-memory", ["0", "-1", "1.5M", "1T", "M"]),
-    ("bench", "--cache-memory", ["0", "x"]), ("bench", "--n-prompt", ["0"]), ("bench", "--n-gen", ["0"]), ("bench", "--repeat", ["0"]),
+    ("run", "--seed", ["-1"]), ("run", "--kv-memory", ["0", "-1", "1.5M", "1T", "M"]), ("run", "--cache-memory", ["-1", "1.5M", "1T", "M"]),
+    ("bench", "--cache-memory", ["x"]), ("bench", "--n-prompt", ["0"]), ("bench", "--n-gen", ["0"]), ("bench", "--repeat", ["0"]),
     ("bench", "--streams", ["0", "513"]), ("bench", "--n-adapters", ["-1"]), ("bench", "--rank", ["0", "1025"]),
 ])
 def test_wrong_number_is_a_usage_error_that_names_the_option(command, option, beyond):

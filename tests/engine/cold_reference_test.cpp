@@ -4,6 +4,7 @@
 // plain weights, packed and interleaved ones alike, over a cache of F32. So the comparison is
 // exact: tokens, text and log-probabilities.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "engine/cold_program.h"
@@ -68,16 +69,12 @@ TEST_P(ColdReference, AnyInterleavingEqualsEachRequestAlone) {
   EXPECT_EQ(seen.n_sessions > 5, cache_memory_bytes > 0);
   EXPECT_GT(seen.n_invoked_by_answers, 10U);
   EXPECT_GT(40 * seen.n_tokens_cached, seen.n_tokens_possible);
-  std::printf(
-      "%llu steps, %llu answers equal, %llu cancelled, %llu preemptions, %llu tokens cached of "
-      "%llu, %llu answers invoke\n",
-      static_cast<unsigned long long>(seen.n_steps),
-      static_cast<unsigned long long>(seen.n_compared),
-      static_cast<unsigned long long>(seen.n_cancelled),
-      static_cast<unsigned long long>(seen.n_preemptions),
-      static_cast<unsigned long long>(seen.n_tokens_cached),
-      static_cast<unsigned long long>(seen.n_tokens_possible),
-      static_cast<unsigned long long>(seen.n_invoked_by_answers));
+  fmt::print(
+      "{} steps, {} answers equal, {} cancelled, {} preemptions, {} tokens cached of {}, {} "
+      "answers "
+      "invoke\n",
+      seen.n_steps, seen.n_compared, seen.n_cancelled, seen.n_preemptions, seen.n_tokens_cached,
+      seen.n_tokens_possible, seen.n_invoked_by_answers);
 }
 
 class RoomyCache : public testing::TestWithParam<Case> {};

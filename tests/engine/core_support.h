@@ -94,6 +94,10 @@ struct Running {
     EXPECT_EQ(event.first == 0, logits.empty());
     logits.insert(logits.end(), event.logits.begin(), event.logits.end());
   }
+  void operator()(const EmbeddingEvent &event) {
+    EXPECT_TRUE(embedding.empty()) << "a second embedding";
+    embedding = event.values;
+  }
   void operator()(const ChoiceEnd &event) {
     choices.at(event.i_choice).text += event.text;
     choices.at(event.i_choice).reason = event.reason;
@@ -107,6 +111,7 @@ struct Running {
   std::shared_ptr<EventQueue> events;
   std::vector<Choice> choices;
   std::vector<float> logits;
+  std::vector<float> embedding;
   std::optional<RequestEnd> end;
 };
 

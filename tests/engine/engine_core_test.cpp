@@ -259,8 +259,13 @@ TEST_F(EngineCoreTest, AdaptersBeyondTheirMemoryLeaveOnceNobodyWearsThem) {
   submit(*core, wearing(two));
   core->step();
   EXPECT_EQ(core->stats().n_adapters, 2U);
+  EXPECT_THAT(core->stats().residency.resident, SizeIs(2));
   run(*core);
   EXPECT_EQ(core->stats().n_adapters, 1U);
+  const ResidencyStats residency = core->stats().residency;
+  EXPECT_THAT(residency.resident, testing::ElementsAre(stats_key_of(*two)));
+  EXPECT_EQ(residency.n_loaded, 2U);
+  EXPECT_EQ(residency.n_evicted, 1U);
   submit(*core, wearing(one));
   run(*core);
   for (Running &running : running_) {

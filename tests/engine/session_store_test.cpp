@@ -164,6 +164,15 @@ TEST_P(SessionStoreOf, AnAdapterOfTheSameNameMustBeTheSame) {
   EXPECT_EQ(restore(*other, {.adapters = {adapter(1), renamed, nullptr}}).n_tokens, prompt_.size());
 }
 
+TEST_P(SessionStoreOf, OneOfSeveralOfANameIsEnough) {
+  const std::vector<RequestSpan> spans{{0, {{adapter(1), 1}, {adapter(2), 0.5F}}}};
+  answer(*saving_, request(prompt_, spans), 0);
+  save(prompt_, spans);
+  const auto other = engine();
+  EXPECT_EQ(restore(*other, {.adapters = {adapter(2), adapter(1)}}).n_tokens, prompt_.size());
+  EXPECT_THAT(refusal(*engine(), {.adapters = {adapter(1), adapter(3)}}), HasSubstr("'pirate'"));
+}
+
 TEST_P(SessionStoreOf, TenantsKeepTheirOwn) {
   answer(*saving_, request(prompt_, {}, "one"), 0);
   const auto nothing = saving_->save_session(file(), {.tokens = prompt_, .tenant = "two"});

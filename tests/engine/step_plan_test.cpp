@@ -88,5 +88,19 @@ TEST(PlanStep, TheSameAdapterAtAnotherStrengthIsAnotherSet) {
   EXPECT_EQ(plan.sets.size(), 2U);
 }
 
+TEST(PlanStep, AnEmbeddingWantsTheHiddenStatesThatItsPoolingReads) {
+  const auto wanted = [](Pooling pooling) {
+    Chunk part = chunk(0, 5);
+    part.pooling = pooling;
+    const StepPlan plan = plan_one(part);
+    EXPECT_THAT(each(plan, &StepRow::wants_logits), testing::Each(false));
+    return each(plan, &StepRow::wants_hidden);
+  };
+  EXPECT_THAT(wanted(Pooling::mean), testing::Each(true));
+  EXPECT_THAT(wanted(Pooling::none), testing::Each(true));
+  EXPECT_THAT(wanted(Pooling::cls), ElementsAre(true, false, false, false, false));
+  EXPECT_THAT(wanted(Pooling::last), ElementsAre(false, false, false, false, true));
+}
+
 }  // namespace
 }  // namespace patchbay

@@ -14,15 +14,6 @@ TEST(BlockPool, TakesTheLowestFreeBlock) {
   EXPECT_EQ(pool.n_free(), 1U);
 }
 
-TEST(BlockPool, AFreeBlockCanBeTakenByItsNumber) {
-  BlockPool pool(3);
-  pool.take(1);
-  EXPECT_FALSE(pool.is_free(1));
-  EXPECT_EQ(pool.take(), 0);
-  EXPECT_EQ(pool.take(), 2);
-  EXPECT_EQ(pool.n_free(), 0U);
-}
-
 TEST(BlockPool, OneOverCapacityIsRefused) {
   BlockPool pool(1);
   EXPECT_TRUE(pool.take());

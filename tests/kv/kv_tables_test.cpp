@@ -40,8 +40,8 @@ TEST(KvTables, AStepThatIsNotCommittedLeavesEverythingAsItWas) {
     const auto reservation = tables.reserve(std::vector<SeqExtent>{{0, 2}, {1, 3}});
     ASSERT_TRUE(reservation);
     EXPECT_EQ(tables.n_tokens(1), 12U);
-    EXPECT_THAT(reservation->copies_full(), ElementsAre(BlockCopy{.from = 2, .to = 3}));
-    EXPECT_THAT(reservation->copies_window(), ElementsAre(BlockCopy{.from = 2, .to = 0}));
+    EXPECT_THAT(reservation->copies_full(), ElementsAre(BlockCopy{2, 3}, BlockCopy{2, 4}));
+    EXPECT_THAT(reservation->copies_window(), ElementsAre(BlockCopy{2, 0}, BlockCopy{2, 3}));
   }
   EXPECT_EQ(tables.full().tables(), full);
   EXPECT_EQ(tables.window()->tables(), window);

@@ -73,6 +73,28 @@ TEST_P(SavedPrefixOf, APartOfALongerBlockIsEnough) {
   EXPECT_EQ(from.begin(1, "", counted(0, 12)), 12U);
 }
 
+TEST_P(SavedPrefixOf, NothingOfOtherTokensOrOldMemoryIsInTheBytes) {
+  const auto saved_of = [](KvLayout layout, const std::vector<int32_t> &rest) {
+    auto options = shape(8, GetParam());
+    options.layout = layout;
+    FilledCache kv(options);
+    serve(kv, counted(500, 24));  // somebody else was there before
+    serve(kv, counted(0, 9));
+    std::vector<int32_t> longer = counted(0, 9);
+    longer.insert(longer.end(), rest.begin(), rest.end());
+    serve(kv, longer);
+    std::vector<std::byte> all;
+    const SavedPrefix saved = save(kv, counted(0, 9));
+    for (const auto *copies : {&saved.full, &saved.window}) {
+      for (const auto &copy : *copies)
+        all.insert(all.end(), copy.bytes().begin(), copy.bytes().end());
+    }
+    return all;
+  };
+  for (const auto layout : {KvLayout::by_token, KvLayout::by_head})
+    EXPECT_EQ(saved_of(layout, {1, 2}), saved_of(layout, {3}));
+}
+
 TEST_P(SavedPrefixOf, TakesWhatIsIdleAndNothingThatIsInUse) {
   FilledCache from(shape(8, GetParam()));
   serve(from, counted(0, 20));
@@ -105,6 +127,20 @@ TEST_P(SavedPrefixOf, WhatIsInTheHostTierIsSavedToo) {
   EXPECT_EQ(load(to, counted(0, 16), saved), 16U);
   EXPECT_EQ(to.begin(1, "", counted(0, 16)), 16U);
   EXPECT_EQ(load(kv, counted(0, 16), saved), 16U) << "from the file, not twice";
+  EXPECT_EQ(kv.begin(1, "", counted(0, 16)), 16U);
+}
+
+TEST_P(SavedPrefixOf, TheBeginningOfABlockInTheHostTierIsLoadedTwiceIntoOneBlock) {
+  FilledCache from(shape(8, GetParam()));
+  serve(from, counted(0, 6));
+  const SavedPrefix saved = save(from, counted(0, 6));
+  FilledCache kv(shape(4, GetParam() > 0 ? 4 : 0, size_t{1} << 20U));
+  serve(kv, counted(0, 16));
+  serve(kv, counted(100, 16));  // 4..7 is in the host tier now, and 4..5 is loaded beside it
+  EXPECT_EQ(load(kv, counted(0, 6), saved), 6U);
+  const uint64_t n_evicted = kv.counters().n_blocks_evicted;
+  EXPECT_EQ(load(kv, counted(0, 6), saved), 6U);
+  EXPECT_EQ(kv.counters().n_blocks_evicted, n_evicted);
   EXPECT_EQ(kv.begin(1, "", counted(0, 16)), 16U);
 }
 

@@ -159,18 +159,21 @@ class RandomSequences {
     const bool fails = below(6) == 0;
     {
       auto step = tables_.reserve(extents);
-      if (step && !fails) {
-        write(*step, extents);
-        step->commit();
-        for (const auto &extent : extents) note_whole_blocks(extent.seq_id);
-        return;
+      if (step) {
+        write(*step, extents, fails);
+        if (!fails) {
+          step->commit();
+          for (const auto &extent : extents) note_whole_blocks(extent.seq_id);
+          return;
+        }
       }
       n_refused += step ? 0 : 1;
     }
     ASSERT_EQ(tables_.full().tables(), full) << "a step that is not computed leaves no trace";
   }
 
-  void write(const KvTables::Reservation &step, const std::vector<SeqExtent> &extents) {
+  /// A step that fails may have written anything where it was to write.
+  void write(const KvTables::Reservation &step, const std::vector<SeqExtent> &extents, bool fails) {
     copy(full_cells_, step.copies_full());
     copy(window_cells_, step.copies_window());
     for (const auto &[seq_id, n_tokens, content] : extents) {
@@ -178,8 +181,9 @@ class RandomSequences {
       const uint32_t n_after = tables_.n_tokens(seq_id);
       for (uint32_t pos = n_after - n_tokens; pos < n_after; ++pos) {
         const SeqPos place{seq_id, static_cast<int32_t>(pos)};
-        full_cells_[cell(tables_.full(), place)] = keys[pos];
-        if (tables_.window() != nullptr) window_cells_[cell(*tables_.window(), place)] = keys[pos];
+        const uint64_t key = fails ? 0 : keys[pos];
+        full_cells_[cell(tables_.full(), place)] = key;
+        if (tables_.window() != nullptr) window_cells_[cell(*tables_.window(), place)] = key;
       }
     }
   }

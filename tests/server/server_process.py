@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
@@ -16,13 +17,16 @@ from command import PATCHBAY  # noqa: E402
 class ServerProcess:
     """A server on a free port, until the block ends."""
 
-    def __init__(self, model, *arguments):
+    def __init__(self, model, *arguments, scheme="http"):
+        self._scheme = scheme
         self._command = [PATCHBAY, "serve", "-m", str(model), "-t", "1", "--port", "0", *map(str, arguments)]
 
     def __enter__(self):
-        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # A file, as nobody empties a pipe while the server logs.
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=self._errors, text=True)
         line = self.process.stdout.readline()
-        assert " on http://" in line, self.process.stderr.read()
+        assert f" on {self._scheme}://" in line, self.said()
         self.port = int(line.rsplit(":", 1)[1])
         return self
 
@@ -31,7 +35,18 @@ class ServerProcess:
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
-        self.process.stderr.close()
+        self._errors.close()
+
+    def said(self):
+        """All that it wrote on standard error so far."""
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def stop(self):
+        """What it wrote on standard error until its end."""
+        self.process.terminate()
+        self.process.wait(timeout=20)
+        return self.said()
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
