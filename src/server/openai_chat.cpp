@@ -44,7 +44,7 @@ DialectRequest read_chat(JsonFields &fields, const Service &service) {
   return asked;
 }
 
-HttpResponse refuse_template(ApiError error) {
+HttpResponse refuse_template(const ApiError &error) {
   return error_response(error, ErrorShape::llama_server);
 }
 
@@ -57,7 +57,7 @@ HttpResponse show_template(const Service &service, const AdapterChoice &choice,
   if (text) return json_response({{"prompt", *text}});
   ApiError error;
   error.error = text.error();
-  return refuse_template(std::move(error));
+  return refuse_template(error);
 }
 
 /// The prompt that a chat would have.
@@ -78,10 +78,10 @@ asio::awaitable<void> apply_template(Service &service, Exchange &exchange, Route
   if (error.error.message.empty()) {
     Principal principal = std::move(context.principal);
     AdapterChoice choice = co_await choose_adapters(service, std::move(principal), std::move(wish));
-    response = choice.error ? refuse_template(std::move(*choice.error))
+    response = choice.error ? refuse_template(*choice.error)
                             : show_template(service, choice, chat);
   } else {
-    response = refuse_template(std::move(error));
+    response = refuse_template(error);
   }
   (void)co_await exchange.send(std::move(response));
 }
