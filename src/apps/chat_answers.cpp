@@ -37,17 +37,18 @@ struct Running {
 };
 
 /// Takes what is there. Whether the request is over.
-bool take_events(Running &running, const std::function<void(std::string_view)> &on_text) {
-  while (auto event = running.handle->try_next()) {
+bool take_events(RequestHandle &handle, ChatAnswer &answer,
+                 const std::function<void(std::string_view)> &on_text) {
+  while (auto event = handle.try_next()) {
     const std::string *text = nullptr;
     if (const auto *token = std::get_if<TokenEvent>(&*event)) text = &token->text;
     if (const auto *end = std::get_if<ChoiceEnd>(&*event)) text = &end->text;
     if (text != nullptr && !text->empty()) {
-      running.answer.text += *text;
+      answer.text += *text;
       on_text(*text);
     }
     if (auto *end = std::get_if<RequestEnd>(&*event)) {
-      running.answer.error = std::move(end->error);
+      answer.error = std::move(end->error);
       return true;
     }
   }
@@ -80,7 +81,8 @@ std::vector<ChatAnswer> answer_all(
       Running &running = all[i];
       if (!running.handle) continue;
       if (is_enough) running.handle->cancel();
-      if (!take_events(running, [&](std::string_view text) { on_text(i, text); })) continue;
+      const auto tell = [&](std::string_view text) { on_text(i, text); };
+      if (!take_events(*running.handle, running.answer, tell)) continue;
       running.handle.reset();
       --n_open;
     }

@@ -180,6 +180,25 @@ void add_run(CLI::App &app, RunArguments &arguments) {
   run_app->add_flag("-q,--quiet", arguments.quiet, "no timings on standard error");
 }
 
+void add_chat(CLI::App &app, ChatCommandArguments &arguments) {
+  CLI::App *chat_app = app.add_subcommand("chat", "talk with a model, with any adapters");
+  add_model_options(*chat_app, arguments.model);
+  chat_app->footer(
+      "Lines of a terminal, or of standard input, are messages; /help shows the commands.\n"
+      "patchbay chat --lora pirate=adapters/pirate\n"
+      "printf '/compare Tell me about the sea.\\n' | patchbay chat --lora pirate=adapters/pirate");
+  chat_app->add_option("--system", arguments.system, "what the model is told first")
+      ->type_name("TEXT");
+  add_chat_options(*chat_app, arguments.chat);
+  number(*chat_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
+         "tokens that the KV cache holds")
+      ->default_str("the model's context, at most 4096");
+  arguments.generate.n_predict = -1;
+  add_answer_options(*chat_app, arguments.generate);
+  add_grammar_options(*chat_app, arguments.generate);
+  add_sampling_options(*chat_app, arguments.generate.sampling, arguments.seed);
+}
+
 void add_tokenize(CLI::App &app, TokenizeArguments &arguments) {
   CLI::App *tokenize_app = app.add_subcommand("tokenize", "show the tokens of a text");
   tokenize_app
@@ -226,33 +245,14 @@ void add_bench(CLI::App &app, BenchArguments &arguments) {
   bench_app->add_flag("--json", arguments.json, "print JSON");
 }
 
-void add_chat(CLI::App &app, ChatCommandArguments &arguments) {
-  CLI::App *chat_app = app.add_subcommand("chat", "talk with a model, with any adapters");
-  add_model_options(*chat_app, arguments.model);
-  chat_app->footer(
-      "Lines of a terminal, or of standard input, are messages; /help shows the commands.\n"
-      "patchbay chat --lora pirate=adapters/pirate\n"
-      "printf '/compare Tell me about the sea.\\n' | patchbay chat --lora pirate=adapters/pirate");
-  chat_app->add_option("--system", arguments.system, "what the model is told first")
-      ->type_name("TEXT");
-  add_chat_options(*chat_app, arguments.chat);
-  number(*chat_app, "-c,--ctx-size", arguments.model.engine.n_ctx, 1U, k_max_kv_tokens,
-         "tokens that the KV cache holds")
-      ->default_str("the model's context, at most 4096");
-  arguments.generate.n_predict = -1;
-  add_answer_options(*chat_app, arguments.generate);
-  add_grammar_options(*chat_app, arguments.generate);
-  add_sampling_options(*chat_app, arguments.generate.sampling, arguments.seed);
-}
-
 /// What all commands are told.
 struct AllArguments {
   bool verbose = false;
   RunArguments run;
+  ChatCommandArguments chat;
   TokenizeArguments tokenize;
   InspectArguments inspect;
   BenchArguments bench;
-  ChatCommandArguments chat;
   ServeArguments serve;
 };
 
@@ -267,10 +267,10 @@ struct Parser {
     app.footer("patchbay COMMAND --help shows the options of a command.");
     app.add_flag("-v,--verbose", arguments.verbose, "say more on standard error");
     add_run(app, arguments.run);
+    add_chat(app, arguments.chat);
     add_tokenize(app, arguments.tokenize);
     add_inspect(app, arguments.inspect);
     add_bench(app, arguments.bench);
-    add_chat(app, arguments.chat);
     serve = add_serve(app, arguments.serve);
   }
 
@@ -314,11 +314,11 @@ std::vector<std::string> with_other_sources(std::vector<std::string> words) {
 CommandLine command_of(const AllArguments &all, const Parser &parser) {
   const CLI::App &app = parser.app;
   if (app.got_subcommand("run")) return {.command = [a = all.run] { return run(a); }};
+  if (app.got_subcommand("chat")) return {.command = [a = all.chat] { return chat(a); }};
   if (app.got_subcommand("tokenize"))
     return {.command = [a = all.tokenize] { return tokenize(a); }};
   if (app.got_subcommand("inspect")) return {.command = [a = all.inspect] { return inspect(a); }};
   if (app.got_subcommand("bench")) return {.command = [a = all.bench] { return bench(a); }};
-  if (app.got_subcommand("chat")) return {.command = [a = all.chat] { return chat(a); }};
   if (all.serve.print_config) {
     return {.command = [text = config_text(*parser.serve)] {
       std::fputs(text.c_str(), stdout);
@@ -339,8 +339,8 @@ CommandLine parse_command_line(int argc, char **argv) {
       words = with_other_sources(spell_out_short_flags(std::move(words)));
     parser.parse(words);
     name_loras(arguments.run.model.loras);
-    name_loras(arguments.bench.model.loras);
     name_loras(arguments.chat.model.loras);
+    name_loras(arguments.bench.model.loras);
     name_loras(arguments.serve.model.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = parser.app.exit(asked)};

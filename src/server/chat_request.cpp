@@ -9,6 +9,7 @@
 #include "chat/chat_messages.h"
 #include "chat/tool_call_grammar.h"
 #include "engine/loaded_model.h"
+#include "server/prompt_fields.h"
 
 namespace patchbay {
 namespace {
@@ -177,6 +178,8 @@ Expected<ChatAnswerForm> complete_request(const Service &service, const AdapterC
   const Tokenizer &tokenizer = *service.model->loaded()->tokenizer;
   const auto text = chat_text(**chosen, tokenizer, chat.conversation);
   if (!text) return tl::unexpected(text.error());
+  if (const auto fits = check_prompt_size(text->size(), service); !fits)
+    return tl::unexpected(fits.error());
   ChatAnswerForm form;
   if (chat.calls != Calls::never) {
     form.style = service.chat.calls.value_or((*chosen)->style);

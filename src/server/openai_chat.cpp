@@ -78,10 +78,10 @@ asio::awaitable<void> apply_template(Service &service, Exchange &exchange, Route
   if (error.error.message.empty()) {
     Principal principal = std::move(context.principal);
     AdapterChoice choice = co_await choose_adapters(service, std::move(principal), std::move(wish));
-    response = choice.error ? refuse_template(std::move(*choice.error))
+    response = choice.error ? refuse_template(*choice.error)
                             : show_template(service, choice, chat);
   } else {
-    response = refuse_template(std::move(error));
+    response = refuse_template(error);
   }
   (void)co_await exchange.send(std::move(response));
 }

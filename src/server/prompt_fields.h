@@ -11,8 +11,12 @@
 
 namespace patchbay {
 
-/// A prompt as tokens_of() reads it, special tokens added. A text that no context could hold is
-/// refused, as context_overflow, before time is spent on its tokens.
+/// Whether a text of that size can be a prompt. context_overflow: no context could hold it, and no
+/// time needs to be spent on its tokens.
+[[nodiscard]] Expected<void> check_prompt_size(size_t n_bytes, const Service &service);
+
+/// A prompt as tokens_of() reads it, special tokens added. A text is
+/// checked by check_prompt_size() first.
 [[nodiscard]] std::optional<std::vector<int32_t>> prompt_tokens_of(JsonFields &fields,
                                                                    const char *name,
                                                                    const Json &value,
