@@ -187,7 +187,7 @@ void EngineCore::start(const std::shared_ptr<Job> &job, Clock::time_point now) t
   job->admitted = now;
   job->n_open = job->request.n_choices;
   if (job->request.embedding)
-    job->pooler.emplace(*job->request.embedding, job->request.prompt.size());
+    job->pooler = std::make_unique<Pooler>(*job->request.embedding, job->request.prompt.size());
   auto spans = make_resident(*job);
   if (!spans) {
     end_job(job, spans.error());
@@ -439,14 +439,15 @@ void EngineCore::draw(Sequence &sequence, std::span<const float> logits) {
     end_job(sequence.shared_job(), drawn.error());
     return;
   }
-  if (drawn->event) {
+  auto &[event, end] = *drawn;
+  if (event) {
     ++job.usage.n_tokens_out;
     ++counters_.n_tokens_out;
     job.services.count([](ServiceStats &stats) { ++stats.n_tokens_out; });
     roster_.charge(job, k_drawn_token_cost);
-    emit(job, *std::move(drawn->event));
+    emit(job, *std::move(event));
   }
-  if (drawn->end) end_choice(sequence, *drawn->end);
+  if (end) end_choice(sequence, *end);
 }
 
 void EngineCore::end_choice(Sequence &sequence, StopReason reason) {
