@@ -88,6 +88,14 @@ SourcedOption flag(const std::vector<OptionInfo> &options, const OptionInfo &opt
   return set;
 }
 
+/// The same of a variable. Throws std::invalid_argument: it says neither.
+SourcedOption flag(const std::vector<OptionInfo> &options, const OptionInfo &option,
+                   const std::string &variable, const std::string &value) {
+  const auto truth = truth_of(value);
+  if (truth) return flag(options, option, *truth, variable);
+  throw std::invalid_argument(fmt::format("{} must be true or false, found '{}'", variable, value));
+}
+
 std::string own_variable_of(const std::string &option) {
   std::string name = "PATCHBAY_";
   for (const char c : option)
@@ -126,12 +134,7 @@ std::vector<SourcedOption> options_of_environment(const std::vector<OptionInfo> 
     for (const auto &variable : variables_of(option)) {
       const auto value = environment(variable);
       if (!value || value->empty()) continue;
-      const auto truth = truth_of(*value);
-      if (option.is_flag && !truth) {
-        throw std::invalid_argument(
-            fmt::format("{} must be true or false, found '{}'", variable, *value));
-      }
-      found.push_back(option.is_flag ? flag(options, option, *truth, variable)
+      found.push_back(option.is_flag ? flag(options, option, variable, *value)
                                      : SourcedOption{option.name, {*value}, variable});
       break;
     }
@@ -184,7 +187,7 @@ std::vector<std::string> arguments_of(const std::vector<SourcedOption> &chosen) 
   std::vector<std::string> arguments;
   for (const auto &[name, values, source, says_no] : chosen) {
     if (values.empty() && !says_no) arguments.push_back("--" + name);
-    for (const auto &value : values) arguments.push_back("--" + name + "=" + value);
+    for (const auto &value : values) arguments.push_back(fmt::format("--{}={}", name, value));
   }
   return arguments;
 }

@@ -11,7 +11,9 @@ namespace patchbay {
 namespace {
 
 /// Not options of what runs, but of this run.
-const std::set<std::string> k_of_this_run{"help", "config", "print-config"};
+bool is_of_this_run(const std::string &name) {
+  return name == "help" || name == "config" || name == "print-config";
+}
 
 std::vector<const CLI::Option *> all_options(const CLI::App &app) {
   std::vector<const CLI::Option *> options;
@@ -79,7 +81,7 @@ std::vector<OptionInfo> options_of(const CLI::App &app) {
   std::vector<OptionInfo> options;
   for (const CLI::Option *option : all_options(app)) {
     const std::string &name = option->get_lnames().front();
-    if (!k_of_this_run.contains(name) || name == "config") options.push_back(info_of(*option));
+    if (!is_of_this_run(name) || name == "config") options.push_back(info_of(*option));
   }
   // Each may rule out the other, whichever said so.
   for (const auto &option : options) {
@@ -101,7 +103,7 @@ std::set<std::string> given_options(const CLI::App &app) {
 std::string config_text(const CLI::App &app) {
   std::string text;
   for (const CLI::Option *option : all_options(app)) {
-    if (!k_of_this_run.contains(option->get_lnames().front())) text += config_line(*option);
+    if (!is_of_this_run(option->get_lnames().front())) text += config_line(*option);
   }
   return text;
 }
@@ -111,8 +113,9 @@ void check_options(const std::vector<SourcedOption> &options,
   for (const auto &option : options) {
     try {
       parse(arguments_of({option}));
-    } catch (const CLI::RequiresError &) {  // another one may come from elsewhere
     } catch (const CLI::ParseError &error) {
+      // Another one that it needs may come from elsewhere.
+      if (dynamic_cast<const CLI::RequiresError *>(&error) != nullptr) continue;
       throw std::invalid_argument(
           fmt::format("{}: {}: {}", option.source, option.name, error.what()));
     }

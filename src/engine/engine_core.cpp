@@ -187,7 +187,7 @@ void EngineCore::start(const std::shared_ptr<Job> &job, Clock::time_point now) t
   job->admitted = now;
   job->n_open = job->request.n_choices;
   if (job->request.embedding)
-    job->pooler.emplace(*job->request.embedding, job->request.prompt.size());
+    job->pooler = std::make_unique<Pooler>(*job->request.embedding, job->request.prompt.size());
   auto spans = make_resident(*job);
   if (!spans) {
     end_job(job, spans.error());

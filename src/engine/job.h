@@ -53,7 +53,7 @@ struct Job {
   std::vector<int32_t> leases;       ///< adapters that must stay resident, see Residency
   bool forked = false;               ///< every choice has its own sequence
   std::vector<int32_t> spare_seats;  ///< kept for the choices that are still to come
-  std::optional<Pooler> pooler;      ///< of an embedding
+  std::unique_ptr<Pooler> pooler;    ///< of an embedding
   int32_t n_logits_sent = 0;         ///< prompt tokens whose LogitsEvents are out
   uint32_t n_open = 0;               ///< choices that have not ended
   Usage usage;

@@ -19,7 +19,7 @@ struct Asked {
 };
 
 bool is_list_of_prompts(const Json &input) {
-  return input.is_array() && !(input.size() > 0 && input[0].is_number());
+  return input.is_array() && (input.empty() || !input[0].is_number());
 }
 
 /// A text, token ids, or a list of either.

@@ -40,15 +40,19 @@ asio::ssl::context make_tls(const HttpOptions &options) {
   asio::ssl::context context(asio::ssl::context::tls_server);
   context.set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                       asio::ssl::context::no_tlsv1_1);
-  boost::system::error_code error;
-  const auto check = [&](const std::string &path, const char *what) {
-    if (error)
-      throw LoadError({.path = path, .problem = fmt::format("{}: {}", what, error.message())});
+  const auto use = [](const std::string &path, const char *what, const auto &load) {
+    try {
+      load();
+    } catch (const boost::system::system_error &error) {
+      throw LoadError(
+          {.path = path,
+           .problem = fmt::format("cannot be used as {}: {}", what, error.code().message())});
+    }
   };
-  (void)context.use_certificate_chain_file(options.tls_cert_file, error);
-  check(options.tls_cert_file, "cannot be used as a TLS certificate");
-  (void)context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem, error);
-  check(options.tls_key_file, "cannot be used as the certificate's private key");
+  use(options.tls_cert_file, "a TLS certificate",
+      [&] { context.use_certificate_chain_file(options.tls_cert_file); });
+  use(options.tls_key_file, "the certificate's private key",
+      [&] { context.use_private_key_file(options.tls_key_file, asio::ssl::context::pem); });
   return context;
 }
 
@@ -87,24 +91,19 @@ HttpServer::~HttpServer() {
 
 uint16_t HttpServer::port() const { return acceptor_.local_endpoint().port(); }
 
-void HttpServer::listen() {
-  const auto fail = [&](const boost::system::error_code &error) {
-    throw LoadError({.path = fmt::format("{}:{}", options_.host, options_.port),
-                     .problem = fmt::format("cannot be listened on: {}", error.message()),
-                     .hint = "another program may use the port: see --port"});
-  };
-  boost::system::error_code error;
+void HttpServer::listen() try {
   tcp::resolver resolver(context_);
-  const auto found =
-      resolver.resolve(options_.host, std::to_string(options_.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
-  if (error || found.empty()) fail(error);
+  const auto found = resolver.resolve(options_.host, std::to_string(options_.port),
+                                      tcp::resolver::passive | tcp::resolver::numeric_service);
   const tcp::endpoint endpoint = found.begin()->endpoint();
-  (void)acceptor_.open(endpoint.protocol(), error);
-  if (!error) (void)acceptor_.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) (void)acceptor_.bind(endpoint, error);
-  if (!error) (void)acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (error) fail(error);
+  acceptor_.open(endpoint.protocol());
+  acceptor_.set_option(asio::socket_base::reuse_address(true));
+  acceptor_.bind(endpoint);
+  acceptor_.listen(asio::socket_base::max_listen_connections);
+} catch (const boost::system::system_error &error) {
+  throw LoadError({.path = fmt::format("{}:{}", options_.host, options_.port),
+                   .problem = fmt::format("cannot be listened on: {}", error.code().message()),
+                   .hint = "another program may use the port: see --port"});
 }
 
 asio::awaitable<void> HttpServer::accept() {

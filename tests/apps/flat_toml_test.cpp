@@ -27,17 +27,18 @@ lora = [ "a,b.gguf" , 'c=d.gguf',  # the last comma is allowed
 ]
 big = 1_000
 minus = -1)");
-  EXPECT_THAT(values,
-              UnorderedElementsAre(
-                  Pair("port", ElementsAre("8080")), Pair("temp", ElementsAre("0.5")),
-                  Pair("metrics", ElementsAre("false")), Pair("api-key", ElementsAre("a#b, c = [d]")),
-                  Pair("path", ElementsAre("C:\\new \"x\"")), Pair("empty", IsEmpty()),
-                  Pair("lora", ElementsAre("a,b.gguf", "c=d.gguf", "e")),
-                  Pair("big", ElementsAre("1000")), Pair("minus", ElementsAre("-1"))));
+  EXPECT_THAT(values, UnorderedElementsAre(
+                          Pair("port", ElementsAre("8080")), Pair("temp", ElementsAre("0.5")),
+                          Pair("metrics", ElementsAre("false")),
+                          Pair("api-key", ElementsAre("a#b, c = [d]")),
+                          Pair("path", ElementsAre("C:\\new \"x\"")), Pair("empty", IsEmpty()),
+                          Pair("lora", ElementsAre("a,b.gguf", "c=d.gguf", "e")),
+                          Pair("big", ElementsAre("1000")), Pair("minus", ElementsAre("-1"))));
 }
 
 TEST(FlatToml, EscapesComeBack) {
-  for (const std::string text : {"plain", "\"quotes\" and \\", "a\nb\tc\x01\x7F", "na\xC3\xAFve", ""}) {
+  for (const std::string text :
+       {"plain", "\"quotes\" and \\", "a\nb\tc\x01\x7F", "na\xC3\xAFve", ""}) {
     EXPECT_THAT(parse_flat_toml("x = " + toml_text(text)),
                 ElementsAre(Pair("x", ElementsAre(text))));
   }

@@ -29,7 +29,8 @@ TEST(LlamaVariables, AreNamedAsLlamaServerNamesThem) {
 
 TEST(IgnoredFlags, AreThereOnceEach) {
   std::set<std::string_view> names;
-  for (const auto &flag : ignored_llama_flags()) EXPECT_TRUE(names.insert(flag.names).second) << flag.names;
+  for (const auto &flag : ignored_llama_flags())
+    EXPECT_TRUE(names.insert(flag.names).second) << flag.names;
 }
 
 }  // namespace

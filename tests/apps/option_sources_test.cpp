@@ -50,7 +50,8 @@ TEST(OptionSources, FlagsStandAboveTheEnvironmentAndThatAboveTheFile) {
 
 TEST(OptionSources, AListIsReplacedAndNotAddedTo) {
   EXPECT_THAT(chosen({}, {}, {{"lora", {"a", "b"}}}), ElementsAre("--lora=a", "--lora=b"));
-  EXPECT_THAT(chosen({}, {{"PATCHBAY_LORA", "c"}}, {{"lora", {"a", "b"}}}), ElementsAre("--lora=c"));
+  EXPECT_THAT(chosen({}, {{"PATCHBAY_LORA", "c"}}, {{"lora", {"a", "b"}}}),
+              ElementsAre("--lora=c"));
 }
 
 TEST(OptionSources, WhatRulesAnOptionOutStandsAboveItToo) {
@@ -95,7 +96,8 @@ TEST(ConfigFile, IsTomlOrJson) {
   EXPECT_EQ(read("port = 8080\nmetrics = true\nlora = ['a', \"b\"]"), wanted);
   EXPECT_EQ(read(R"( {"port": 8080, "metrics": true, "lora": ["a", "b"]})"), wanted);
   EXPECT_EQ(read(""), ConfigValues{});
-  for (const char *wrong : {"{", "{\"a\": {}}", "{\"a\": [[]]}", "{\"a\": null}", "[a]", "x", "a = b"})
+  for (const char *wrong :
+       {"{", "{\"a\": {}}", "{\"a\": [[]]}", "{\"a\": null}", "[a]", "x", "a = b"})
     EXPECT_THROW((void)read(wrong), LoadError) << wrong;
   EXPECT_THROW((void)read_config_file("/none/such"), LoadError);
   EXPECT_THROW((void)read_config_file("/"), LoadError);
