@@ -78,8 +78,7 @@ asio::awaitable<void> apply_template(Service &service, Exchange &exchange, Route
   if (error.error.message.empty()) {
     Principal principal = std::move(context.principal);
     AdapterChoice choice = co_await choose_adapters(service, std::move(principal), std::move(wish));
-    response = choice.error ? refuse_template(*choice.error)
-                            : show_template(service, choice, chat);
+    response = choice.error ? refuse_template(*choice.error) : show_template(service, choice, chat);
   } else {
     response = refuse_template(error);
   }
