@@ -35,6 +35,7 @@ int read_char(Interrupts &interrupts, wchar_t *character) {
     if (n_read <= 0) return static_cast<int>(n_read);
     const size_t n_used = std::mbrtowc(character, &byte, 1, &state);
     if (n_used == static_cast<size_t>(-2)) continue;  // there is more of it
+    if (n_used == 0) continue;  // a Ctrl-D from before the editor had the terminal
     if (n_used != static_cast<size_t>(-1)) return 1;
     state = {};
   }
