@@ -173,7 +173,7 @@ std::string print_real(double value) {
     const auto n_zeros = static_cast<size_t>(exponent) + 1 - static_cast<size_t>(n_digits);
     return sign + digits + std::string(n_zeros, '0') + ".0";
   }
-  return sign + digits.insert(static_cast<size_t>(exponent + 1), ".");
+  return sign + digits.insert(static_cast<size_t>(exponent) + 1, ".");
 }
 
 std::optional<Int> parse_int(std::string_view text, int base) {
