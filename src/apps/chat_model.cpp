@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <ctime>
-
 #include "base/log.h"
+#include "server/open_adapter.h"
 
 namespace patchbay {
 
@@ -32,16 +31,7 @@ ServedChat open_chat(const ChatArguments &arguments, const LoadedModel &model) {
 std::vector<RegisteredAdapter> open_named_adapters(const Model &model,
                                                    const std::vector<LoraItem> &items) {
   std::vector<RegisteredAdapter> entries;
-  for (const auto &item : items) {
-    RegisteredAdapter entry;
-    entry.name = item.name;
-    entry.path = item.path;
-    entry.adapter = model.load_adapter(item.path);
-    entry.loaded_at = std::time(nullptr);
-    read_chat_templates(item.path, entry);
-    for (const auto &note : entry.adapter->notes) log().warn("{}: {}", item.path, note);
-    entries.push_back(std::move(entry));
-  }
+  for (const auto &item : items) entries.push_back(open_adapter(model, item.name, item.path));
   return entries;
 }
 

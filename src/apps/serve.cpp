@@ -85,33 +85,17 @@ void set_up_log(const ServeArguments &arguments) {
   for (const auto &warning : arguments.warnings) log().warn("{}", warning);
 }
 
-/// Null: it cannot be loaded, and that is to be borne.
-std::shared_ptr<const Adapter> load_adapter(const ServeArguments &arguments, const LoraItem &item,
-                                            Service &service) try {
-  const auto begin = Clock::now();
-  auto adapter = service.model->load_adapter(item.path, item.name);
-  service.load_seconds.observe(std::chrono::duration<double>(Clock::now() - begin).count());
-  for (const auto &note : adapter->notes) log().warn("{}: {}", item.path, note);
-  return adapter;
-} catch (const LoadError &error) {
-  if (!arguments.skip_bad_adapters) throw;
-  log().warn("the adapter '{}' is left out: {}", item.name, error.what());
-  return nullptr;
-}
-
 /// The adapters of the command line are the default set, unless they are only to be known.
 void register_adapters(const ServeArguments &arguments, Service &service) {
   std::vector<DefaultAdapter> defaults;
   for (const auto &item : arguments.model.loras) {
-    RegisteredAdapter entry;
-    entry.name = item.name;
-    entry.path = item.path;
-    entry.adapter = load_adapter(arguments, item, service);
-    if (entry.adapter == nullptr) continue;
-    entry.loaded_at = service.started_at;
-    read_chat_templates(item.path, entry);
-    const auto added = service.registry.add(std::move(entry));
-    if (!added) throw LoadError({.path = item.path, .problem = added.error().message});
+    const auto added = service.loader.load_now({.name = item.name, .path = item.path});
+    if (!added) {
+      if (!arguments.skip_bad_adapters)
+        throw LoadError({.problem = added.error().message, .code = added.error().code});
+      log().warn("the adapter '{}' is left out: {}", item.name, added.error().message);
+      continue;
+    }
     if (arguments.apply_adapters) defaults.push_back({added->id, item.strength});
   }
   (void)service.registry.set_defaults(defaults);

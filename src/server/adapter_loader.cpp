@@ -6,8 +6,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <new>
 
-#include "base/log.h"
-#include "server/served_chat.h"
+#include "server/open_adapter.h"
 
 namespace patchbay {
 namespace {
@@ -42,16 +41,10 @@ Expected<RegisteredAdapter> AdapterLoader::load_now(const Wish &wish) {
                 fmt::format("the adapter '{}' has already been loaded", wish.name));
   }
   try {
-    RegisteredAdapter entry;
-    entry.name = wish.name;
-    entry.path = wish.path.string();
     const auto begin = std::chrono::steady_clock::now();
-    entry.adapter = model_.load_adapter(wish.path, wish.name);
+    RegisteredAdapter entry = open_adapter(model_, wish.name, wish.path);
     load_seconds_.observe(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    entry.loaded_at = std::time(nullptr);
-    read_chat_templates(wish.path, entry);
-    for (const auto &note : entry.adapter->notes) log().warn("{}: {}", wish.name, note);
     misses_.erase(wish.name);
     return wish.replace ? registry_.replace(std::move(entry)) : registry_.add(std::move(entry));
   } catch (const LoadError &error) {

@@ -35,13 +35,14 @@ class AdapterLoader {
   };
   /// Refused: as the registry and the adapter's reader do, and nothing has changed.
   [[nodiscard]] asio::awaitable<Expected<RegisteredAdapter>> load(Wish wish);
+  /// The same in the calling thread. REQUIRES: nobody else uses the loader yet.
+  [[nodiscard]] Expected<RegisteredAdapter> load_now(const Wish &wish);
 
   /// The adapter of that name, loaded from the folders when it is not there yet. A miss is
   /// remembered for a second. Refused: not_found, or what is wrong with its files.
   [[nodiscard]] asio::awaitable<Expected<RegisteredAdapter>> find_or_load(std::string name);
 
  private:
-  [[nodiscard]] Expected<RegisteredAdapter> load_now(const Wish &wish);
   [[nodiscard]] Expected<RegisteredAdapter> find_or_load_now(const std::string &name);
 
   const Model &model_;

@@ -2,20 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
-#include "engine/adapter_chat_templates.h"
-
 namespace patchbay {
-
-void read_chat_templates(const std::filesystem::path &path, RegisteredAdapter &entry) {
-  try {
-    const ChatTemplateSet set = read_adapter_chat_templates(path);
-    if (!set.sources.empty()) entry.chat = std::make_shared<const ChatTemplates>(set);
-  } catch (const LoadError &error) {
-    entry.chat_problem = error.what();
-    log().warn("{}: its chat template cannot be used: {}", entry.name, error.what());
-  }
-}
 
 Expected<std::shared_ptr<const ChatTemplates>> choose_chat_templates(
     const ServedChat &chat, const RegisteredAdapter *adapter) {

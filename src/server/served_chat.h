@@ -19,10 +19,6 @@ struct ServedChat {
   std::optional<ToolCallStyle> calls{};         ///< none: as each template shows
 };
 
-/// Reads what the adapter's folder has of its own. Templates that cannot be read do not keep the
-/// adapter from being loaded: whoever chats with it is told.
-void read_chat_templates(const std::filesystem::path &path, RegisteredAdapter &entry);
-
 /// The templates for a request that names `adapter`, or none (null). invalid_argument: there are
 /// none that can be used, and what to do about it.
 [[nodiscard]] Expected<std::shared_ptr<const ChatTemplates>> choose_chat_templates(
