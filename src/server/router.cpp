@@ -41,6 +41,14 @@ RouteHandler answer_with(
   };
 }
 
+RouteHandler answer_later(std::function<asio::awaitable<HttpResponse>(const Exchange &)> answer) {
+  return [answer = std::move(answer)](Exchange &exchange,
+                                      RouteContext /*context*/) -> asio::awaitable<void> {
+    HttpResponse response = co_await answer(exchange);
+    (void)co_await exchange.send(std::move(response));
+  };
+}
+
 HttpResponse Router::no_route(const HttpRequest &request) const {
   std::string methods;
   for (const auto &route : routes_) {

@@ -24,6 +24,9 @@ using RouteHandler = std::function<asio::awaitable<void>(Exchange &, RouteContex
 /// A handler that needs not wait for anything.
 [[nodiscard]] RouteHandler answer_with(
     std::function<HttpResponse(const HttpRequest &, const RouteContext &)> answer);
+/// The same for an answer that has to be waited for.
+[[nodiscard]] RouteHandler answer_later(
+    std::function<asio::awaitable<HttpResponse>(const Exchange &)> answer);
 
 /// Who may ask.
 enum class RouteScope {

@@ -49,11 +49,8 @@ void add_sglang_adapters(Router &router, Service &service) {
               .path = "/load_lora_adapter",
               .scope = RouteScope::admin,
               .is_work = true,
-              .handler = [&service](Exchange &exchange,
-                                    RouteContext /*context*/) -> asio::awaitable<void> {
-                HttpResponse response = co_await load(service, exchange);
-                (void)co_await exchange.send(std::move(response));
-              }});
+              .handler = answer_later(
+                  [&service](const Exchange &exchange) { return load(service, exchange); })});
   router.add({.method = "POST",
               .path = "/unload_lora_adapter",
               .scope = RouteScope::admin,

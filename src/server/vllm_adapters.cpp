@@ -68,11 +68,8 @@ void add_vllm_adapters(Router &router, Service &service) {
               .errors = ErrorShape::vllm_load,
               .scope = RouteScope::admin,
               .is_work = true,
-              .handler = [&service](Exchange &exchange,
-                                    RouteContext /*context*/) -> asio::awaitable<void> {
-                HttpResponse response = co_await load(service, exchange);
-                (void)co_await exchange.send(std::move(response));
-              }});
+              .handler = answer_later(
+                  [&service](const Exchange &exchange) { return load(service, exchange); })});
   router.add({.method = "POST",
               .path = "/v1/unload_lora_adapter",
               .errors = ErrorShape::vllm_load,
