@@ -26,7 +26,6 @@ struct RegisteredAdapter {
   float strength = 1;  ///< where a request names the adapter and no strength
   std::shared_ptr<const ChatTemplates> chat{};  ///< of its own; null: none
   std::string chat_problem{};                   ///< why those that it has cannot be used
-  bool is_hidden = false;                       ///< works by name and is in no public list
   std::time_t loaded_at = 0;                    ///< Unix time
 };
 

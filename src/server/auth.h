@@ -19,11 +19,8 @@ struct Principal {
   bool is_admin = true;
   std::vector<std::string> adapters{"*"};  ///< names that may be worn; "*" alone: all
 
+  /// And whether lists show it.
   [[nodiscard]] bool may_wear(std::string_view adapter) const;
-  /// Whether public lists show the adapter.
-  [[nodiscard]] bool may_see(const RegisteredAdapter &entry) const {
-    return !entry.is_hidden && may_wear(entry.name);
-  }
 };
 
 /// The keys that the server knows. Keys themselves are not kept, only their digests. Any thread.

@@ -26,7 +26,7 @@ HttpResponse success(const RegisteredAdapter &entry, const char *what) {
 HttpResponse list(const Service &service, const Principal &principal) {
   Json loras = Json::object();
   for (const auto &entry : service.registry.list()) {
-    if (principal.may_see(entry)) loras[entry.name] = lora_id(entry);
+    if (principal.may_wear(entry.name)) loras[entry.name] = lora_id(entry);
   }
   const size_t count = loras.size();
   return json_response({{"status", "success"}, {"loras", std::move(loras)}, {"count", count}});
@@ -78,11 +78,8 @@ void add_dynamo_adapters(Router &router, Service &service) {
               .path = "/v1/loras",
               .scope = RouteScope::admin,
               .is_work = true,
-              .handler = [&service](Exchange &exchange,
-                                    RouteContext /*context*/) -> asio::awaitable<void> {
-                HttpResponse response = co_await load(service, exchange);
-                (void)co_await exchange.send(std::move(response));
-              }});
+              .handler = answer_later(
+                  [&service](const Exchange &exchange) { return load(service, exchange); })});
   router.add({.method = "DELETE",
               .path = "/v1/loras/*",
               .scope = RouteScope::admin,

@@ -15,7 +15,7 @@ HttpResponse metrics(Service &service, const Principal &principal) {
   const std::vector<RegisteredAdapter> all = service.registry.list();
   std::vector<RegisteredAdapter> known;
   for (const auto &entry : all) {
-    if (principal.is_admin || principal.may_see(entry)) known.push_back(entry);
+    if (principal.is_admin || principal.may_wear(entry.name)) known.push_back(entry);
   }
   // Who sees less sees no less of when it changed.
   const LoraLists lists = lora_lists({stats, all});

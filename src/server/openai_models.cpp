@@ -29,7 +29,7 @@ Json adapter_card(const Service &service, const RegisteredAdapter &entry) {
 HttpResponse list(const Service &service, const Principal &principal) {
   Json cards = Json::array({base_card(service)});
   for (const auto &entry : service.registry.list()) {
-    if (principal.may_see(entry)) cards.push_back(adapter_card(service, entry));
+    if (principal.may_wear(entry.name)) cards.push_back(adapter_card(service, entry));
   }
   return json_response({{"object", "list"}, {"data", std::move(cards)}});
 }
@@ -37,7 +37,7 @@ HttpResponse list(const Service &service, const Principal &principal) {
 HttpResponse retrieve(const Service &service, const RouteContext &context) {
   if (context.rest == service.model_id) return json_response(base_card(service));
   const auto entry = service.registry.find(context.rest);
-  if (entry && context.principal.may_see(*entry))
+  if (entry && context.principal.may_wear(entry->name))
     return json_response(adapter_card(service, *entry));
   ApiError error;
   error.error.code = ErrorCode::not_found;
