@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/utf8.h"
+#include "grammar/text_cursor.h"
 
 namespace patchbay {
 namespace {
@@ -19,12 +20,6 @@ constexpr int k_most_depth = 100;
 // Repetitions of repetitions of one part.
 constexpr int k_most_nested = 4;
 constexpr const char *k_schema_rule = "json_schema";
-
-/// What is wrong, where. Caught in parse_gbnf().
-struct Refusal {
-  size_t pos = 0;
-  std::string problem;
-};
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -42,11 +37,11 @@ std::string at_line_and_column(std::string_view text, size_t pos) {
   return fmt::format("line {}, column {}", line, column);
 }
 
-class GbnfParser {
+class GbnfParser : TextCursor {
  public:
-  explicit GbnfParser(std::string_view text) : text_(text) {}
+  explicit GbnfParser(std::string_view text) : TextCursor(text) {}
   GbnfParser(std::string_view text, grammar::Rules schema)
-      : text_(text), rules_(std::move(schema)) {
+      : TextCursor(text), rules_(std::move(schema)) {
     known_[k_schema_rule] = {.rule = rules_.root, .is_defined = true};
   }
 
@@ -72,22 +67,6 @@ class GbnfParser {
     bool is_defined = false;
     bool is_used = false;
   };
-
-  [[noreturn]] static void refuse_at(size_t pos, std::string problem) {
-    // NOLINTNEXTLINE(bugprone-std-exception-baseclass): it does not leave this file
-    throw Refusal{pos, std::move(problem)};
-  }
-  [[noreturn]] void refuse(std::string problem) const { refuse_at(pos_, std::move(problem)); }
-
-  [[nodiscard]] bool at_end() const { return pos_ == text_.size(); }
-  [[nodiscard]] bool next_is(std::string_view wanted) const {
-    return text_.substr(pos_).starts_with(wanted);
-  }
-  bool take(std::string_view wanted) {
-    if (!next_is(wanted)) return false;
-    pos_ += wanted.size();
-    return true;
-  }
 
   /// Blanks and comments; line ends only if `over_lines`.
   void skip_blanks(bool over_lines) {
@@ -335,8 +314,6 @@ class GbnfParser {
     return static_cast<char32_t>(code_point);
   }
 
-  std::string_view text_;
-  size_t pos_ = 0;
   grammar::Rules rules_;
   std::map<std::string, Known> known_;
 };
@@ -350,7 +327,7 @@ Expected<grammar::Rules> parse(std::string_view text, std::optional<grammar::Rul
   if (!is_valid_utf8(text)) return refuse("it is not valid UTF-8");
   try {
     return schema ? GbnfParser(text, *std::move(schema)).parse() : GbnfParser(text).parse();
-  } catch (const Refusal &refusal) {
+  } catch (const TextRefusal &refusal) {
     return refuse(fmt::format("{}: {}", at_line_and_column(text, refusal.pos), refusal.problem));
   }
 }

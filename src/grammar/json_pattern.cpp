@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/utf8.h"
+#include "grammar/text_cursor.h"
 
 namespace patchbay {
 namespace {
@@ -13,12 +14,6 @@ using grammar::Expr;
 
 // Groups within groups; reading and destroying them recurse.
 constexpr int k_most_depth = 50;
-
-/// What is wrong, at which byte. Caught in parse_pattern().
-struct Refusal {
-  size_t pos = 0;
-  std::string problem;
-};
 
 CharSet digits() { return {{'0', '9'}}; }
 CharSet word_chars() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
@@ -37,9 +32,9 @@ CharSet all_but_line_ends() {
   return CharSet{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}.complement();
 }
 
-class PatternParser {
+class PatternParser : TextCursor {
  public:
-  explicit PatternParser(std::string_view pattern) : text_(pattern) {}
+  explicit PatternParser(std::string_view pattern) : TextCursor(pattern) {}
 
   Expr parse() {
     Expr expr = parse_choice(0);
@@ -48,22 +43,6 @@ class PatternParser {
   }
 
  private:
-  [[noreturn]] static void refuse_at(size_t pos, std::string problem) {
-    // NOLINTNEXTLINE(bugprone-std-exception-baseclass): it does not leave this file
-    throw Refusal{pos, std::move(problem)};
-  }
-  [[noreturn]] void refuse(std::string problem) const { refuse_at(pos_, std::move(problem)); }
-
-  [[nodiscard]] bool at_end() const { return pos_ == text_.size(); }
-  [[nodiscard]] bool next_is(std::string_view wanted) const {
-    return text_.substr(pos_).starts_with(wanted);
-  }
-  bool take(std::string_view wanted) {
-    if (!next_is(wanted)) return false;
-    pos_ += wanted.size();
-    return true;
-  }
-
   Expr parse_choice(int depth) {
     if (depth > k_most_depth) refuse(fmt::format("groups are more than {} deep", k_most_depth));
     std::vector<Expr> parts;
@@ -294,8 +273,6 @@ class PatternParser {
     return c;
   }
 
-  std::string_view text_;
-  size_t pos_ = 0;
   bool in_negated_ = false;        // class
   bool has_ascii_escape_ = false;  // the class being read has \d or \w
 };
@@ -310,7 +287,7 @@ Expected<CharNetwork> parse_pattern(std::string_view pattern) {
     auto network = make_char_network(PatternParser(pattern).parse());
     if (!network) return refuse("the pattern is too large");
     return *std::move(network);
-  } catch (const Refusal &refusal) {
+  } catch (const TextRefusal &refusal) {
     return refuse(fmt::format("byte {}: {}", refusal.pos + 1, refusal.problem));
   }
 }
