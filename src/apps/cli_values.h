@@ -41,17 +41,25 @@ T parse_named_number(const std::string &names, const std::string &text, T low, T
   return text.empty() ? "names no file" : "";
 }
 
-template <class T>
-CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T high,
-                    const std::string &what) {
+/// An option whose number goes to `take`.
+template <class T, class Take>
+CLI::Option *number_for(CLI::App &app, const std::string &names, T low, T high, const Take &take,
+                        const std::string &what) {
   return app
       .add_option_function<std::string>(
           names,
-          [&target, names, low, high](const std::string &text) {
-            target = parse_named_number<T>(names, text, low, high);
+          [names, low, high, take](const std::string &text) {
+            take(parse_named_number<T>(names, text, low, high));
           },
           what)
-      ->type_name("N")
+      ->type_name("N");
+}
+
+template <class T>
+CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T high,
+                    const std::string &what) {
+  return number_for<T>(
+             app, names, low, high, [&target](T value) { target = value; }, what)
       ->default_str(fmt::format("{}", target))
       ->run_callback_for_default(false);
 }
@@ -60,14 +68,7 @@ CLI::Option *number(CLI::App &app, const std::string &names, T &target, T low, T
 template <class T>
 CLI::Option *number(CLI::App &app, const std::string &names, std::optional<T> &target, T low,
                     T high, const std::string &what) {
-  return app
-      .add_option_function<std::string>(
-          names,
-          [&target, names, low, high](const std::string &text) {
-            target = parse_named_number<T>(names, text, low, high);
-          },
-          what)
-      ->type_name("N");
+  return number_for<T>(app, names, low, high, [&target](T value) { target = value; }, what);
 }
 
 /// The same where -1 stands for the default, as in llama-server.
