@@ -67,11 +67,8 @@ EngineCore::EngineCore(std::unique_ptr<Executor> executor, const Limits &limits,
       roster_(limits.n_seqs_max, limits.admission) {}
 
 void EngineCore::enqueue(std::shared_ptr<Job> job) {
-  for (const auto &[first, adapters] : job->request.spans) {
-    std::vector<Wearing> wearing;
-    for (const auto &[adapter, strength] : adapters) wearing.push_back({adapter.get(), strength});
-    job->worn.push_back({static_cast<uint32_t>(first), executor_->kv_digest(std::move(wearing))});
-  }
+  for (const auto &[first, adapters] : job->request.spans)
+    job->worn.push_back({static_cast<uint32_t>(first), executor_->kv_digest(adapters)});
   job->services = services_.open(job->request);
   roster_.enqueue(std::move(job));
   if (roster_.queue().size() <= limits_.n_queue_max) return;

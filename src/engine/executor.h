@@ -81,7 +81,9 @@ class Executor {
   [[nodiscard]] std::span<const float> hidden() const;
 
   /// What keys and values of tokens that wear these depend on, see LoraPool.
-  [[nodiscard]] Sha256Digest kv_digest(std::vector<Wearing> wearing) const {
+  [[nodiscard]] Sha256Digest kv_digest(std::span<const WornAdapter> worn) const {
+    std::vector<Wearing> wearing;
+    for (const auto &[adapter, strength] : worn) wearing.push_back({adapter.get(), strength});
     return pool_.kv_digest(std::move(wearing));
   }
   /// How much of a tenant's new sequence of this content is in the prefix cache.

@@ -65,13 +65,11 @@ HeldSession collect_session(const Executor &executor, const SessionTokens &token
   HeldSession held;
   std::vector<WornFrom> worn;
   for (const auto &[first, adapters] : tokens.spans) {
-    std::vector<Wearing> wearing;
-    SessionSpan span{.first = static_cast<uint32_t>(first)};
-    for (const auto &[adapter, strength] : adapters) {
-      wearing.push_back({adapter.get(), strength});
+    SessionSpan span{.first = static_cast<uint32_t>(first),
+                     .digest = executor.kv_digest(adapters),
+                     .adapters = {}};
+    for (const auto &[adapter, strength] : adapters)
       span.adapters.push_back({adapter->digest, adapter->name, strength});
-    }
-    span.digest = executor.kv_digest(std::move(wearing));
     worn.push_back({span.first, span.digest});
     held.spans.push_back(std::move(span));
   }
