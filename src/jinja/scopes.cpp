@@ -163,8 +163,9 @@ class Binder {
     bind_target(*node.target, symbols, place);
   }
 
-  void bind_node(SetBlock &node, const Symbols &symbols, const Place &place) {
-    bind_target(*node.target, symbols, place);
+  /// A block whose text goes through filters.
+  template <class Node>
+  void bind_filtered(Node &node, const Symbols &symbols, const Place &place) {
     Symbols inner(&symbols, symbols.function(), symbols.level());
     NameCollector collector(inner);
     collector.collect(node.body);
@@ -172,6 +173,11 @@ class Binder {
     bind_expr(node.filter, inner, false);
     bind_block(node.body, inner, place.inside());
     node.scope = inner.entry();
+  }
+
+  void bind_node(SetBlock &node, const Symbols &symbols, const Place &place) {
+    bind_target(*node.target, symbols, place);
+    bind_filtered(node, symbols, place);
   }
 
   void bind_macro(MacroBody &macro, const Symbols &symbols, const Place &place) {
@@ -215,13 +221,7 @@ class Binder {
   }
 
   void bind_node(FilterBlock &node, const Symbols &symbols, const Place &place) {
-    Symbols inner(&symbols, symbols.function(), symbols.level());
-    NameCollector collector(inner);
-    collector.collect(node.body);
-    collector.read(node.filter);
-    bind_expr(node.filter, inner, false);
-    bind_block(node.body, inner, place.inside());
-    node.scope = inner.entry();
+    bind_filtered(node, symbols, place);
   }
 
   void bind_node(With &node, const Symbols &symbols, const Place &place) {
