@@ -15,6 +15,9 @@ if(PATCHBAY_SANITIZE)
   target_compile_options(patchbay_options INTERFACE -fsanitize=${PATCHBAY_SANITIZE} -fno-sanitize-recover=all
                                                     -fno-omit-frame-pointer)
   target_link_options(patchbay_options INTERFACE -fsanitize=${PATCHBAY_SANITIZE})
+  # After the others: the last one counts.
+  target_compile_options(patchbay_options
+                         INTERFACE "$<$<BOOL:$<TARGET_PROPERTY:PATCHBAY_LIGHT>>:-O0;-fno-sanitize=undefined>")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # GCC 12 misreads how Asio's coroutines get and give back their frames, and warns of fences in Asio.
     target_compile_options(patchbay_options INTERFACE -Wno-mismatched-new-delete -Wno-tsan)
@@ -32,6 +35,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 set(patchbay_avx512_vnni_flags ${patchbay_avx512_flags} -mavx512vnni)
 set(patchbay_avx512_bf16_flags ${patchbay_avx512_vnni_flags} -mavx512bf16)
+
+# patchbay_light(TARGETS...): what computes little. Instrumented assertions, coroutines and options cost the optimiser
+# and UBSan more time than all of the tests take to run.
+function(patchbay_light)
+  set_target_properties(${ARGN} PROPERTIES PATCHBAY_LIGHT ON)
+endfunction()
 
 # patchbay_layer(NAME AFTER <layers it may include> LINKS <libraries>): one static library from src/NAME/*.cpp.
 function(patchbay_layer name)
