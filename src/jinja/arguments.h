@@ -36,9 +36,12 @@ class Bound {
   Bound(const Arguments &arguments, const Signature &signature);
 
   /// Null when it was not given.
-  [[nodiscard]] const Value *find(size_t i) const { return values_[i] ? &*values_[i] : nullptr; }
+  [[nodiscard]] const Value *find(size_t i) const {
+    const std::optional<Value> &value = values_[i];
+    return value ? &*value : nullptr;
+  }
   /// REQUIRES: a required parameter.
-  [[nodiscard]] const Value &at(size_t i) const { return *values_[i]; }
+  [[nodiscard]] const Value &at(size_t i) const { return *find(i); }
 
   // For parameters of one kind only. Throw RenderError for another; the default when not given.
   [[nodiscard]] bool truth(size_t i, bool otherwise) const;
