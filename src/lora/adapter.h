@@ -45,6 +45,21 @@ struct FactorPair {
   float scale = 1;  ///< alpha / rank or what the file means by it; strength not included
   Factor a;
   Factor b;
+  /// DoRA (arXiv 2402.09353): the lengths that the rows of the changed weight get. F32 [n_out],
+  /// experts [n_out, n_expert], in the order of the base's rows. Without elements: a plain pair.
+  Factor magnitude{.ne = {0, 1, 1}};
+  /// PEFT's lora_bias: y += strength * scale * bias. F32 [n_out]. Without elements: none.
+  Factor bias{.ne = {0, 1, 1}};
+};
+
+/// Numbers that stand in place of some of the base's; at strength t they act as
+/// base + t * (new - base).
+struct Replacement {
+  /// GGUF name: "blk.0.attn_norm.weight", "blk.0.attn_q.bias" (which the base may lack, as zeros),
+  /// "token_embd.weight" for the look-up, "output.weight" for the head, tied or not.
+  std::string tensor;
+  Factor value;               ///< F32, F16 or BF16 of the tensor's shape; rows: [n_embd, n_rows]
+  std::vector<int32_t> rows;  ///< tokens whose rows these are, ascending; empty: the whole tensor
 };
 
 enum class AdapterFormat { gguf, peft };
@@ -58,8 +73,9 @@ struct Adapter {
   std::string name;  ///< as it was loaded under; else the file stem or folder name
   std::string path;
   AdapterFormat format = AdapterFormat::gguf;
-  std::vector<FactorPair> pairs;  ///< sorted by target
-  double alpha = 0;               ///< as the file states it, for display
+  std::vector<FactorPair> pairs;          ///< sorted by target
+  std::vector<Replacement> replacements;  ///< sorted by tensor
+  double alpha = 0;                       ///< as the file states it, for display
   std::vector<int32_t>
       invocation_tokens;  ///< aLoRA (arXiv 2504.12397): empty for an ordinary adapter
   std::string task_name;
