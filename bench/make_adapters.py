@@ -69,8 +69,10 @@ def factors(shapes, rank: int, seed: int) -> dict[str, np.ndarray]:
     return tensors
 
 
-def make_adapters(model: pathlib.Path, out: pathlib.Path, n: int, rank: int) -> list[pathlib.Path]:
-    """The paths of n adapters for the model, made where they are missing."""
+def make_adapters(
+    model: pathlib.Path, out: pathlib.Path, n: int, rank: int, strength: float = 1
+) -> list[pathlib.Path]:
+    """The paths of n adapters for the model, made where they are missing. At strength 1 they change hardly any answer."""
     header = Header(model)
     shapes = {name: shape for name, shape in header.shapes.items() if LINEARS.fullmatch(name)}
     if not shapes:
@@ -79,10 +81,10 @@ def make_adapters(model: pathlib.Path, out: pathlib.Path, n: int, rank: int) -> 
         "general.type": "adapter",
         "general.architecture": header.metadata["general.architecture"],
         "adapter.type": "lora",
-        "adapter.lora.alpha": float(rank),
+        "adapter.lora.alpha": float(rank * strength),
     }
     out.mkdir(parents=True, exist_ok=True)
-    paths = [out / f"{model.stem}-r{rank}-{seed}.gguf" for seed in range(n)]
+    paths = [out / f"{model.stem}-r{rank}{'' if strength == 1 else f'-x{strength:g}'}-{seed}.gguf" for seed in range(n)]
     for seed, path in enumerate(paths):
         if not path.exists():
             # Whole or not at all, should this be interrupted.

@@ -107,6 +107,15 @@ struct StepTimes {
   std::array<uint64_t, k_n_classes> n_steps_by_length{};
 };
 
+/// How many adapter sets steps served at once, each set worn by some of the step's tokens.
+struct StepSets {
+  /// Upper bounds of the classes that steps are counted in; one more class: the rest.
+  static constexpr std::array<uint32_t, 9> k_bounds{0, 1, 2, 3, 4, 8, 16, 32, 64};
+
+  std::array<uint64_t, k_bounds.size() + 1> n_steps{};  ///< by class
+  uint64_t n_sets = 0;                                  ///< summed over all steps
+};
+
 /// What the prefix cache holds and has done, see EngineOptions::prefix_cache.
 struct PrefixCacheStats {
   uint64_t n_tokens_hit = 0;      ///< of sequences, that were not computed; see also tenants
@@ -154,6 +163,7 @@ struct EngineStats {
   uint64_t n_requests_cancelled = 0;
   double step_ms = 0;  ///< of the last step, without admission
   StepTimes step_times{};
+  StepSets step_sets{};
   /// By name; and by the first 16 hexadecimal digits of the adapter's digest, "base" for requests
   /// that wear none. A request that wears several counts for each. Of those without open requests
   /// the last active 1024 are kept: a name that comes back after that counts from 0.

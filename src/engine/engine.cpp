@@ -123,7 +123,7 @@ class Engine::Impl {
         grammars_(model_->loaded()),
         inbox_(std::make_shared<Inbox>(options.n_queue_max)),
         core_(std::move(executor), limits_,
-              {.notify = [this](const auto &events) { notifier_.post(events); },
+              {.notify = [this](const auto &events) { due_.push_back(events); },
                .left_queue = [this](const auto &request) { inbox_->left_queue(request); }}),
         stats_(core_.stats()),
         thread_([this] { run(); }) {}
@@ -145,6 +145,9 @@ class Engine::Impl {
   std::shared_ptr<Inbox> inbox_;
   CallQueue calls_;
   Notifier notifier_;
+  // The engine thread's: whom the notifier is to call, all of a step at once, as each time that it
+  // wakes takes time from the computation.
+  std::vector<std::shared_ptr<EventQueue>> due_;
   EngineCore core_;  // the engine thread's, once that runs
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
@@ -260,17 +263,20 @@ void Engine::Impl::run() {
       // Out of memory, most likely; what was in the making cannot be trusted any more.
       log().error("the engine gives up all requests: {}", error.what());
       core_.end_all({ErrorCode::internal, error.what()});
+      notifier_.post(due_);
     }
   }
   calls_.close();
   for (auto &job : inbox_->take(false)) core_.enqueue(std::move(job));
   core_.end_all({ErrorCode::cancelled, "the engine is shutting down"});
+  notifier_.post(due_);
 }
 
 void Engine::Impl::step() {
   for (auto &job : inbox_->take(/*wait=*/idle_)) core_.enqueue(std::move(job));
   for (const auto &call : calls_.take()) call();
   idle_ = !core_.step();
+  notifier_.post(due_);
   const std::lock_guard lock(stats_mutex_);
   core_.publish(stats_);
 }

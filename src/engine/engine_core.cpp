@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/step_schedule.h"
+#include "engine/step_sets.h"
 #include "engine/step_times.h"
 #include "engine/token_cost.h"
 
@@ -309,6 +310,7 @@ Expected<std::vector<EngineCore::Part>> EngineCore::compute() {
     counters_.step_times.compute_ms += ms_between(planned, Clock::now());
     if (logits) {
       counters_.n_tokens_computed += plan.rows.size();
+      count_sets(counters_.step_sets, plan.sets);
       deal_outputs(plan, *logits, parts);
       return parts;
     }

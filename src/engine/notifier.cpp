@@ -1,5 +1,7 @@
 #include "engine/notifier.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace patchbay {
@@ -16,11 +18,13 @@ void Notifier::stop() {
   thread_.join();
 }
 
-void Notifier::post(std::shared_ptr<EventQueue> queue) {
+void Notifier::post(std::vector<std::shared_ptr<EventQueue>> &queues) {
+  if (queues.empty()) return;
   {
     const std::lock_guard lock(mutex_);
-    due_.push_back(std::move(queue));
+    std::ranges::move(queues, std::back_inserter(due_));
   }
+  queues.clear();
   changed_.notify_one();
 }
 

@@ -18,8 +18,8 @@ class Notifier {
   Notifier(const Notifier &) = delete;
   Notifier &operator=(const Notifier &) = delete;
 
-  /// Any thread; returns at once.
-  void post(std::shared_ptr<EventQueue> queue);
+  /// Any thread; returns at once, and leaves `queues` empty.
+  void post(std::vector<std::shared_ptr<EventQueue>> &queues);
 
   /// Makes the calls that are still due, then ends; what is posted later is not called.
   void stop();

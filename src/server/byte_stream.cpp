@@ -51,7 +51,16 @@ class BeastStream final : public ByteStream {
 
   asio::awaitable<bool> write(std::string_view bytes, std::chrono::milliseconds limit) override {
     constexpr size_t k_piece = size_t{1} << 16U;
+    bool has_limit = false;
     while (!bytes.empty()) {
+      if constexpr (!std::is_same_v<Stream, Tls>) {
+        // The kernel nearly always has room for a token: no timer and no turn of the loop for it.
+        boost::system::error_code error;
+        bytes.remove_prefix(socket().send(asio::buffer(bytes), 0, error));
+        if (error && error != asio::error::would_block) co_return false;
+        if (bytes.empty()) break;
+      }
+      has_limit = true;
       // The limit is for the operations that begin after this call.
       lowest().expires_after(limit);
       const asio::const_buffer piece(bytes.data(), std::min(bytes.size(), k_piece));
@@ -59,7 +68,7 @@ class BeastStream final : public ByteStream {
       if (std::get<0>(result)) co_return false;
       bytes.remove_prefix(std::get<1>(result));
     }
-    lowest().expires_never();
+    if (has_limit) lowest().expires_never();
     co_return true;
   }
 

@@ -146,6 +146,12 @@ void add_steps(MetricsText &text, const EngineStats &stats) {
   text.sample({{"part", "plan"}}, times.plan_ms / 1e3);
   text.sample({{"part", "compute"}}, times.compute_ms / 1e3);
   text.sample({{"part", "sample"}}, times.sample_ms / 1e3);
+  const StepSets &sets = stats.step_sets;
+  text.family("patchbay_step_adapter_sets", Type::histogram,
+              "Different sets of adapters that one step served; the base alone is none.");
+  text.histogram({}, {.bounds = {StepSets::k_bounds.begin(), StepSets::k_bounds.end()},
+                      .counts = {sets.n_steps.begin(), sets.n_steps.end()},
+                      .sum = number(sets.n_sets)});
   one(text, "patchbay_graphs_built_total", Type::counter,
       "Steps that could not run the graph of an earlier one.", number(stats.n_graphs_built));
 }

@@ -17,9 +17,11 @@ from command import PATCHBAY  # noqa: E402
 class ServerProcess:
     """A server on a free port, until the block ends."""
 
-    def __init__(self, model, *arguments, scheme="http"):
+    def __init__(self, model, *arguments, scheme="http", n_threads=1, patience_s=30):
+        """`patience_s`: for one answer."""
         self._scheme = scheme
-        self._command = [PATCHBAY, "serve", "-m", str(model), "-t", "1", "--port", "0", *map(str, arguments)]
+        self._patience_s = patience_s
+        self._command = [PATCHBAY, "serve", "-m", str(model), "-t", str(n_threads), "--port", "0", *map(str, arguments)]
 
     def __enter__(self):
         # A file, as nobody empties a pipe while the server logs.
@@ -49,7 +51,7 @@ class ServerProcess:
         return self.said()
 
     def connect(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=self._patience_s)
 
     def ask(self, method, path, body=None, headers=None):
         """Status, headers and body; JSON as a value."""

@@ -69,6 +69,20 @@ def test_requests_and_tokens_are_counted_by_adapter(server):
     assert after.of("patchbay_adapter_load_seconds_count", tier="device") == 1
 
 
+def test_steps_are_counted_by_the_adapter_sets_that_they_serve(server):
+    ask(server)
+    before = Scrape(server)
+    assert before.of("patchbay_step_adapter_sets_bucket", le="0") == before["llamacpp:n_decode_total"] > 0
+    ask(server, "jump")
+    both = {"lora": [{"name": "jump", "scale": 0.5}, {"name": "skip", "scale": 0.5}]}
+    server.post("/v1/load_lora_adapter", {"lora_name": "skip", "lora_path": "skip.gguf"})
+    assert server.post("/v1/completions", GREEDY | both)[0] == 200
+    after = Scrape(server)
+    assert after.of("patchbay_step_adapter_sets_bucket", le="0") == before["llamacpp:n_decode_total"]
+    assert after.of("patchbay_step_adapter_sets_bucket", le="1") == after["llamacpp:n_decode_total"]
+    assert after["patchbay_step_adapter_sets_sum"] == after["llamacpp:n_decode_total"] - before["llamacpp:n_decode_total"]
+
+
 def test_what_goes_wrong_is_counted_by_its_outcome(long_model):
     with ServerProcess(long_model, "-c", 65536, "--parallel", 1, "--queue-max", 1) as server:
         body = b'{"prompt": "a", "stream": true, "max_tokens": 60000, "logit_bias": {"16": -100}}'
