@@ -341,7 +341,6 @@ CommandLine parse_command_line(int argc, char **argv) {
     name_loras(arguments.run.model.loras);
     name_loras(arguments.chat.model.loras);
     name_loras(arguments.bench.model.loras);
-    name_loras(arguments.serve.model.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = parser.app.exit(asked)};
   } catch (const CLI::ParseError &error) {
