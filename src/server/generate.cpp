@@ -113,7 +113,8 @@ class Generation {
     }
     if (const auto *end = std::get_if<RequestEnd>(&event)) {
       if (computed_ && !end->error)
-        service_.slot_memory.remember(active_->slot, *std::exchange(computed_, std::nullopt));
+        service_.slot_memory.remember(active_->slot, std::move(*computed_));
+      computed_.reset();
       exchange_.notes().n_tokens_prompt = end->usage.n_tokens_prompt;
       exchange_.notes().n_tokens_out = end->usage.n_tokens_out;
     }

@@ -41,9 +41,9 @@ Expected<std::string> filename_of(const HttpRequest &request) {
   if (!body) return tl::unexpected(body.error());
   JsonFields fields(*body);
   auto name = fields.text("filename");
-  if (!name) fields.refuse("filename", "a string", Json());
-  if (fields.error() != nullptr) return tl::unexpected(fields.error()->error);
-  return std::move(*name);
+  if (name) return std::move(*name);
+  fields.refuse("filename", "a string", Json());  // unless it is there and something else
+  return tl::unexpected(fields.error()->error);
 }
 
 HttpResponse refuse(ErrorCode code, std::string message) {
