@@ -154,7 +154,8 @@ struct EngineStats {
   PrefixCacheStats prefix_cache{};
   HostTierStats host_tier{};
   uint64_t n_steps = 0;
-  uint64_t n_graphs_built = 0;  ///< steps that could not run the graph of an earlier one
+  uint64_t n_answers_in_steps = 0;  ///< answers in the making, summed over steps
+  uint64_t n_graphs_built = 0;      ///< steps that could not run the graph of an earlier one
   uint64_t n_tokens_computed = 0;
   uint64_t n_tokens_out = 0;
   uint64_t n_preemptions = 0;

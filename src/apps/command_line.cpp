@@ -287,7 +287,11 @@ struct Parser {
 std::vector<std::string> with_other_sources(std::vector<std::string> words) {
   AllArguments seen;
   Parser parser(seen);
-  parser.parse(words);
+  try {
+    parser.parse(words);
+  } catch (const CLI::Success & /*asked*/) {
+    return words;  // help is shown by whoever parses them next
+  }
   if (!parser.app.got_subcommand("serve")) return words;
   const auto options = options_of(*parser.serve);
   auto environment = options_of_environment(options, [](const std::string &name) {
@@ -341,7 +345,6 @@ CommandLine parse_command_line(int argc, char **argv) {
     name_loras(arguments.run.model.loras);
     name_loras(arguments.chat.model.loras);
     name_loras(arguments.bench.model.loras);
-    name_loras(arguments.serve.model.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = parser.app.exit(asked)};
   } catch (const CLI::ParseError &error) {

@@ -98,6 +98,7 @@ struct ServeArguments {
   std::string alias;  ///< what requests call the base; empty: the file's stem
   std::vector<std::string> tags;
   std::vector<std::string> lora_dirs;
+  std::vector<std::string> hidden_adapters;
   ChatArguments chat;
   bool apply_adapters = true;  ///< those of --lora are worn by requests that say nothing
   bool skip_bad_adapters = false;
@@ -110,6 +111,7 @@ struct ServeArguments {
   bool log_disable = false;
   bool metrics = true;
   bool slots = true;
+  std::string slot_save_path;  ///< folder; empty: slots are not saved
   int embd_normalize = 2;
   std::optional<uint32_t> n_ctx{};  ///< 0: the model's context
   std::string config;               ///< file; empty: none

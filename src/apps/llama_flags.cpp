@@ -172,7 +172,6 @@ const std::vector<IgnoredFlag> &ignored_llama_flags() {
       {"--cors-credentials"},
       {"--no-cors-credentials"},
       {"--props"},
-      {"--slot-save-path", FlagValue::one},
       {"--slot-prompt-similarity", FlagValue::one},
       {"--reasoning", FlagValue::maybe},
       {"--reasoning-format", FlagValue::one},

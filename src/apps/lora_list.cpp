@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -78,6 +79,20 @@ LoraItem parse_item(std::string_view text, bool strength_required) {
   return item;
 }
 
+/// The stem of a file or the name of a folder, without what no name on the wire may hold.
+std::string default_name(const std::string &path) {
+  std::error_code ignored;
+  fs::path real = fs::absolute(path, ignored).lexically_normal();  // "." has the folder's name
+  if (!real.has_filename()) real = real.parent_path();  // a folder written with a slash behind it
+  std::string name =
+      fs::is_directory(real, ignored) ? real.filename().string() : real.stem().string();
+  const auto is_bad = [](char c) {
+    return c == ',' || static_cast<unsigned char>(c) < ' ' || c == '\x7F';
+  };
+  std::ranges::replace_if(name, is_bad, '_');
+  return name.empty() ? "adapter" : name;
+}
+
 }  // namespace
 
 std::vector<LoraItem> parse_lora_list(std::string_view list, bool strength_required) {
@@ -86,20 +101,17 @@ std::vector<LoraItem> parse_lora_list(std::string_view list, bool strength_requi
   return items;
 }
 
-void name_loras(std::vector<LoraItem> &items) {
-  std::set<std::string> taken;
+void name_loras(std::vector<LoraItem> &items, const std::string &base) {
+  std::set<std::string> taken{base};
   for (const auto &item : items) {
-    if (!item.name.empty() && !taken.insert(item.name).second) {
-      throw std::invalid_argument(fmt::format("two adapters are named '{}'", item.name));
-    }
+    if (item.name.empty() || taken.insert(item.name).second) continue;
+    throw std::invalid_argument(item.name == base
+                                    ? fmt::format("'{}' is the name of the base model", base)
+                                    : fmt::format("two adapters are named '{}'", item.name));
   }
   for (auto &item : items) {
     if (!item.name.empty()) continue;
-    fs::path path = fs::path(item.path).lexically_normal();
-    if (!path.has_filename()) path = path.parent_path();  // a folder written with a slash behind it
-    std::error_code ignored;
-    const std::string stem =
-        fs::is_directory(path, ignored) ? path.filename().string() : path.stem().string();
+    const std::string stem = default_name(item.path);
     item.name = stem;
     for (int i = 2; !taken.insert(item.name).second; ++i) item.name = fmt::format("{}-{}", stem, i);
   }

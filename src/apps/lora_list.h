@@ -21,8 +21,9 @@ struct LoraItem {
 /// item.
 [[nodiscard]] std::vector<LoraItem> parse_lora_list(std::string_view list, bool strength_required);
 
-/// Gives every item without a name that of its file (the stem) or folder, made unique by -2, -3 and
-/// so on.
-void name_loras(std::vector<LoraItem> &items);
+/// Gives every item without a name that of its file (the stem) or folder, with _ for commas and
+/// control characters, made unique by -2, -3 and so on. Throws std::invalid_argument: a name was
+/// given twice, or is that of the base.
+void name_loras(std::vector<LoraItem> &items, const std::string &base = {});
 
 }  // namespace patchbay

@@ -86,9 +86,10 @@ void set_up_log(const ServeArguments &arguments) {
 }
 
 /// The adapters of the command line are the default set, unless they are only to be known.
-void register_adapters(const ServeArguments &arguments, Service &service) {
+void register_adapters(const ServeArguments &arguments, const std::vector<LoraItem> &loras,
+                       Service &service) {
   std::vector<DefaultAdapter> defaults;
-  for (const auto &item : arguments.model.loras) {
+  for (const auto &item : loras) {
     const auto added = service.loader.load_now({.name = item.name, .path = item.path});
     if (!added) {
       if (!arguments.skip_bad_adapters)
@@ -120,15 +121,20 @@ void drain(const ServeArguments &arguments, Service &service, HttpServer &server
 int serve(const ServeArguments &arguments) {
   const EndSignals signals;
   set_up_log(arguments);
+  const std::string &wanted = arguments.model.model;
+  const std::string path = wanted.empty() ? default_model() : wanted;
+  const std::string model_id = model_id_of(arguments, path);
+  std::vector<LoraItem> loras = arguments.model.loras;
+  name_loras(loras, model_id);
   const auto model = open_model(arguments.model);
-  const std::string &path = model->loaded()->info.path;
   const EngineOptions options = engine_options_of(arguments, *model);
   Engine engine(model, options);
   Service service{.model = model,
                   .engine = engine,
-                  .model_id = model_id_of(arguments, path),
+                  .model_id = model_id,
                   .model_path = path,
                   .tags = arguments.tags,
+                  .hidden = {arguments.hidden_adapters.begin(), arguments.hidden_adapters.end()},
                   .files = AdapterFiles({arguments.lora_dirs.begin(), arguments.lora_dirs.end()}),
                   .keys = read_keys(arguments),
                   .chat = open_chat(arguments.chat, *model->loaded()),
@@ -142,8 +148,9 @@ int serve(const ServeArguments &arguments) {
                   .has_metrics = arguments.metrics,
                   .has_slots = arguments.slots,
                   .stream_ping = std::chrono::seconds(arguments.sse_ping_s),
-                  .log_prompts = arguments.log_prompts};
-  register_adapters(arguments, service);
+                  .log_prompts = arguments.log_prompts,
+                  .slot_save_path = arguments.slot_save_path};
+  register_adapters(arguments, loras, service);
   Router router(service.keys, service.is_draining, CorsRules(arguments.http.cors_origins));
   add_all_routes(router, service);
   HttpServer server(

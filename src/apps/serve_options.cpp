@@ -35,6 +35,18 @@ void add_adapters(CLI::App &app, ServeArguments &arguments) {
              "load the adapters of --lora at strength 0");
   app.add_flag("--skip-bad-adapters", arguments.skip_bad_adapters,
                "start without adapters of --lora that cannot be loaded");
+  app.add_option_function<std::vector<std::string>>(
+         "--hidden-adapters",
+         [&arguments](const std::vector<std::string> &lists) {
+           for (const auto &list : lists) {
+             for (auto &name : CLI::detail::split(list, ','))
+               arguments.hidden_adapters.push_back(name);
+           }
+         },
+         "names, separated by commas, that /v1/models leaves out; repeatable")
+      ->type_name("NAMES")
+      ->type_size(1)
+      ->allow_extra_args(false);
   bytes(app, "--adapter-memory", arguments.model.engine.adapter_memory_bytes,
         "memory for adapters that no request wears at the moment")
       ->default_str("1G");
@@ -176,6 +188,10 @@ void add_routes(CLI::App &app, ServeArguments &arguments) {
       ->type_name("LIST");
   on_off(app, "metrics", arguments.metrics, "GET /metrics");
   on_off(app, "slots", arguments.slots, "GET /slots");
+  app.add_option("--slot-save-path", arguments.slot_save_path,
+                 "folder for the files of POST /slots/{id}?action=save and restore")
+      ->check(check_not_empty)
+      ->type_name("DIR");
   choice<Pooling>(app, "--pooling",
                   {{"none", Pooling::none},
                    {"mean", Pooling::mean},

@@ -88,6 +88,7 @@ bool EngineCore::step() {
     assert(roster_.queue().empty() && roster_.sequences().empty());
     return false;
   }
+  counters_.n_answers_in_steps += roster_.n_seated();
   const auto admitted = Clock::now();
   const auto parts = compute();
   const auto computed = Clock::now();

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "patchbay/request.hpp"
@@ -16,17 +19,23 @@ namespace patchbay {
 struct ActiveRequest {
   std::string tenant;
   uint64_t number = 0;  ///< counts up
+  uint32_t slot = 0;    ///< of its first choice
   Json settings;        ///< as llama-server's params
   int32_t n_predict = -1;
   uint32_t n_choices = 1;
   std::atomic<uint32_t> n_decoded = 0;  ///< of all choices
 };
 
-/// All of them. Any thread.
+/// All of them, each under a slot. Slots are names only: nothing is kept apart for them, and when
+/// more requests come than there are slots, several have the same. Any thread.
 class ActiveRequests {
  public:
-  /// Listed for as long as somebody holds it.
-  [[nodiscard]] std::shared_ptr<ActiveRequest> add(const Request &request, Json settings) {
+  explicit ActiveRequests(uint32_t n_slots) : last_used_(std::max(n_slots, 1U)) {}
+
+  /// Listed for as long as somebody holds it; under the slot `wanted`, which there is, or under the
+  /// free one that was taken longest ago.
+  [[nodiscard]] std::shared_ptr<ActiveRequest> add(const Request &request, Json settings,
+                                                   std::optional<uint32_t> wanted) {
     auto active = std::make_shared<ActiveRequest>();
     active->tenant = request.tenant;
     active->settings = std::move(settings);
@@ -35,6 +44,8 @@ class ActiveRequests {
     const std::lock_guard lock(mutex_);
     active->number = ++n_requests_;
     forget_ended();
+    active->slot = wanted.value_or(oldest_slot());
+    last_used_[active->slot] = active->number;
     requests_.push_back(active);
     return active;
   }
@@ -50,12 +61,27 @@ class ActiveRequests {
   }
 
  private:
+  /// Free ones first.
+  [[nodiscard]] uint32_t oldest_slot() const {
+    std::vector<bool> is_taken(last_used_.size());
+    for (const auto &one : requests_) {
+      if (const auto request = one.lock()) is_taken[request->slot] = true;
+    }
+    uint32_t best = 0;
+    for (uint32_t slot = 1; slot < last_used_.size(); ++slot) {
+      if (std::pair(is_taken[slot], last_used_[slot]) < std::pair(is_taken[best], last_used_[best]))
+        best = slot;
+    }
+    return best;
+  }
+
   void forget_ended() {
     std::erase_if(requests_, [](const auto &one) { return one.expired(); });
   }
 
   mutable std::mutex mutex_;
   uint64_t n_requests_ = 0;
+  std::vector<uint64_t> last_used_;  // by slot: the number of its last request; 0: none yet
   std::vector<std::weak_ptr<ActiveRequest>> requests_;
 };
 

@@ -42,7 +42,9 @@ class Generation {
     Json settings = generation_settings(asked_.request);
     settings["stream"] = asked_.stream;
     settings["lora"] = worn_json(choice.worn);
-    active_ = service_.active.add(asked_.request, std::move(settings));
+    active_ = service_.active.add(asked_.request, std::move(settings), asked_.slot);
+    asked_.format->take_slot(active_->slot);
+    if (service_.slot_files.is_on()) computed_ = SlotMemory::of(asked_.request);
     EventSource source(co_await asio::this_coro::executor, exchange_.stream());
     auto refused = source.submit(service_.engine, std::move(asked_.request));
     if (refused) {
@@ -105,8 +107,14 @@ class Generation {
   Event take(EventSource &source) {
     Event event = source.take();
     meter_->note(event);
-    if (std::holds_alternative<TokenEvent>(event)) ++active_->n_decoded;
+    if (const auto *token = std::get_if<TokenEvent>(&event)) {
+      ++active_->n_decoded;
+      if (computed_ && token->i_choice == 0) computed_->tokens.push_back(token->token);
+    }
     if (const auto *end = std::get_if<RequestEnd>(&event)) {
+      if (computed_ && !end->error)
+        service_.slot_memory.remember(active_->slot, std::move(*computed_));
+      computed_.reset();
       exchange_.notes().n_tokens_prompt = end->usage.n_tokens_prompt;
       exchange_.notes().n_tokens_out = end->usage.n_tokens_out;
     }
@@ -146,7 +154,8 @@ class Generation {
   DialectRequest asked_;
   RequestMeter::Clock::time_point begin_ = RequestMeter::Clock::now();
   std::shared_ptr<ActiveRequest> active_;
-  std::unique_ptr<RequestMeter> meter_;  // once it is known what is worn
+  std::optional<SlotMemory::Computed> computed_;  // none: nobody will ask for it
+  std::unique_ptr<RequestMeter> meter_;           // once it is known what is worn
   size_t n_tokens_prompt_ = 0;
   bool has_begun_ = false;
 };

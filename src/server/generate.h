@@ -30,6 +30,8 @@ class AnswerFormat {
   }
   /// Then: what the request wears, and from where on.
   virtual void choose(const AdapterChoice &choice) = 0;
+  /// Then: the slot under which GET /slots lists the answer.
+  virtual void take_slot(uint32_t /*slot*/) {}
 
   [[nodiscard]] virtual HttpResponse whole(const Answers &answers) = 0;
 
@@ -44,6 +46,7 @@ struct DialectRequest {
   Request request;
   AdapterWish wish;
   bool stream = false;
+  std::optional<uint32_t> slot{};  ///< wanted, below Service::n_seqs_max
   std::unique_ptr<AnswerFormat> format;
 };
 

@@ -21,6 +21,7 @@ Json card(const Service &service, const RegisteredAdapter &entry) {
             {"scale", service.registry.default_strength(entry.id)},
             {"task_name", adapter.task_name},
             {"prompt_prefix", adapter.prompt_prefix}};
+  if (!adapter.notes.empty()) json["notes"] = adapter.notes;
   if (adapter.invocation_tokens.empty()) return json;
   json["alora_invocation_string"] = service.model->has_tokenizer()
                                         ? service.model->detokenize(adapter.invocation_tokens)

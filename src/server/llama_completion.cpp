@@ -1,10 +1,10 @@
 #include "server/llama_completion.h"
 
-#include <limits>
 #include <map>
 #include <memory>
 
 #include "server/generate.h"
+#include "server/llama_slots.h"
 #include "server/output_fields.h"
 #include "server/prompt_fields.h"
 #include "server/sampling_fields.h"
@@ -62,6 +62,8 @@ class LlamaFormat final : public AnswerFormat {
     settings_["lora"] = worn_json(choice.worn);
   }
 
+  void take_slot(uint32_t slot) override { slot_ = slot; }
+
   HttpResponse whole(const Answers &answers) override {
     Json list = Json::array();
     for (size_t i = 0; i < answers.choices.size(); ++i) {
@@ -108,6 +110,7 @@ class LlamaFormat final : public AnswerFormat {
     return {{"index", i},
             {"content", text},
             {"tokens", Json::array()},
+            {"id_slot", slot_},
             {"stop", true},
             {"model", name_},
             {"tokens_predicted", usage.n_tokens_out},
@@ -123,16 +126,9 @@ class LlamaFormat final : public AnswerFormat {
   Json settings_;
   bool with_probs_;
   std::string name_;
+  uint32_t slot_ = 0;
   std::map<uint32_t, ChoiceEnd> ends_;
 };
-
-void read_penalties(JsonFields &fields, SamplingParams &params) {
-  constexpr int64_t k_most = std::numeric_limits<int32_t>::max();
-  if (const auto n = fields.integer("repeat_last_n", -1, k_most))
-    params.n_penalty_last = static_cast<int32_t>(*n);
-  if (const auto penalty = fields.number("repeat_penalty", 1e-6, 1e6))
-    params.repeat_penalty = static_cast<float>(*penalty);
-}
 
 DialectRequest read_completion(JsonFields &fields, const Service &service) {
   DialectRequest asked;
@@ -140,13 +136,12 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   asked.wish = read_adapter_wish(fields);
   read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
-  read_penalties(fields, request.sampling);
   request.n_predict =
-      static_cast<int32_t>(fields.integer("n_predict", -1, std::numeric_limits<int32_t>::max())
-                               .value_or(service.defaults.n_predict.value_or(-1)));
+      read_n_predict(fields, {"n_predict", "max_tokens"}, service.defaults.n_predict.value_or(-1));
   if (const auto n = fields.integer("n_probs", 0, k_most_probs); n && *n > 0)
     request.n_logprobs = static_cast<uint32_t>(*n);
   asked.stream = fields.flag("stream").value_or(false);
+  asked.slot = read_slot(fields, service);
   const Json missing;
   const Json *prompt = fields.any("prompt");
   auto tokens = prompt_tokens_of(fields, "prompt", prompt == nullptr ? missing : *prompt, service);

@@ -1,5 +1,9 @@
 #include "server/llama_slots.h"
 
+#include <map>
+#include <memory>
+#include <vector>
+
 namespace patchbay {
 namespace {
 
@@ -26,6 +30,26 @@ Json busy_slot(size_t id, uint32_t n_ctx, const ActiveRequest &request,
   return json;
 }
 
+using Active = std::shared_ptr<const ActiveRequest>;
+
+/// First choices under their requests' slots; others, and requests whose slot is taken already,
+/// under whichever are free. What waits beyond that is under none.
+std::map<uint32_t, Active> by_slot(const std::vector<Active> &requests, uint32_t n_slots) {
+  std::map<uint32_t, Active> taken;
+  std::vector<Active> others;
+  for (const auto &request : requests) {
+    const bool is_first = taken.try_emplace(request->slot, request).second;
+    others.insert(others.end(), request->n_choices - (is_first ? 1 : 0), request);
+  }
+  uint32_t slot = 0;
+  for (const auto &request : others) {
+    while (taken.contains(slot)) ++slot;
+    if (slot >= n_slots) break;
+    taken.emplace(slot, request);
+  }
+  return taken;
+}
+
 HttpResponse slots(const Service &service, const HttpRequest &request, const Principal &principal) {
   const EngineStats stats = service.engine.stats();
   const auto fail_on_no_slot = request.query_value("fail_on_no_slot").value_or("");
@@ -35,14 +59,12 @@ HttpResponse slots(const Service &service, const HttpRequest &request, const Pri
     error.error.message = "no slot is free";
     return error_response(error, ErrorShape::llama_server);
   }
-  Json list = Json::array();
   const uint32_t n_ctx = service.engine.n_ctx();
-  for (const auto &active : service.active.list()) {
-    for (uint32_t i = 0; i < active->n_choices && list.size() < service.n_seqs_max; ++i)
-      list.push_back(busy_slot(list.size(), n_ctx, *active, principal));
-  }
-  while (list.size() < service.n_seqs_max)
-    list.push_back(slot_json(list.size(), n_ctx, Json(nullptr)));
+  Json list = Json::array();
+  for (uint32_t slot = 0; slot < service.n_seqs_max; ++slot)
+    list.push_back(slot_json(slot, n_ctx, Json(nullptr)));
+  for (const auto &[slot, active] : by_slot(service.active.list(), service.n_seqs_max))
+    list[slot] = busy_slot(slot, n_ctx, *active, principal);
   return json_response(list);
 }
 
@@ -57,6 +79,11 @@ Json slot_json(size_t id, uint32_t n_ctx, Json settings) {
   if (!settings.is_null()) json["params"] = std::move(settings);
   json["next_token"] = next_token(-1, 0);
   return json;
+}
+
+std::optional<uint32_t> read_slot(JsonFields &fields, const Service &service) {
+  const auto id = fields.integer("id_slot", -1, static_cast<int64_t>(service.n_seqs_max) - 1);
+  return id && *id >= 0 ? std::optional(static_cast<uint32_t>(*id)) : std::nullopt;
 }
 
 void add_llama_slots(Router &router, Service &service) {

@@ -26,6 +26,12 @@ void add_llama_metrics(MetricsText &text, const Service &service, const MetricsV
   add("llamacpp:tokens_predicted_seconds_total", Type::counter, "Time of answers.",
       totals.decode_s);
   add("llamacpp:n_decode_total", Type::counter, "Steps computed.", number(stats.n_steps));
+  add("llamacpp:prompt_tokens_cached_total", Type::counter, "Prompt tokens not computed again.",
+      number(totals.n_tokens_cached.load()));
+  add("llamacpp:n_tokens_max", Type::counter, "Tokens of the longest prompt with its answer.",
+      number(totals.n_tokens_longest.load()));
+  add("llamacpp:n_busy_slots_per_decode", Type::gauge, "Answers in the making per step.",
+      stats.n_steps == 0 ? 0 : number(stats.n_answers_in_steps) / number(stats.n_steps));
   add("llamacpp:prompt_tokens_seconds", Type::gauge, "Prompt tokens per second of a request.",
       per_second(n_prompt, totals.prompt_s));
   add("llamacpp:predicted_tokens_seconds", Type::gauge, "Tokens per second of an answer.",

@@ -1,10 +1,10 @@
 #include "server/openai_chat.h"
 
-#include <limits>
 #include <memory>
 
 #include "engine/loaded_model.h"
 #include "server/chat_format.h"
+#include "server/llama_slots.h"
 #include "server/output_fields.h"
 #include "server/sampling_fields.h"
 
@@ -30,12 +30,10 @@ DialectRequest read_chat(JsonFields &fields, const Service &service) {
   read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
   read_logprobs(fields, request);
-  constexpr int64_t k_most = std::numeric_limits<int32_t>::max();
-  const auto older = fields.integer("max_tokens", -1, k_most);
-  const auto newer = fields.integer("max_completion_tokens", -1, k_most);
-  request.n_predict =
-      static_cast<int32_t>(newer.value_or(older.value_or(service.defaults.n_predict.value_or(-1))));
+  request.n_predict = read_n_predict(fields, {"max_completion_tokens", "max_tokens", "n_predict"},
+                                     service.defaults.n_predict.value_or(-1));
   asked.stream = fields.flag("stream").value_or(false);
+  asked.slot = read_slot(fields, service);
   const ChatFormat::Options options{.with_logprobs = request.n_logprobs.has_value(),
                                     .stream = asked.stream,
                                     .include_usage = read_include_usage(fields),

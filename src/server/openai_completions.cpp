@@ -1,11 +1,11 @@
 #include "server/openai_completions.h"
 
-#include <limits>
 #include <memory>
 #include <set>
 #include <utility>
 
 #include "server/generate.h"
+#include "server/llama_slots.h"
 #include "server/openai_format.h"
 #include "server/output_fields.h"
 #include "server/prompt_fields.h"
@@ -136,12 +136,12 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   read_sampling(fields, request, service.defaults);
   read_output_form(fields, request);
   request.n_predict =
-      static_cast<int32_t>(fields.integer("max_tokens", 0, std::numeric_limits<int32_t>::max())
-                               .value_or(service.defaults.n_predict.value_or(16)));
+      read_n_predict(fields, {"max_tokens", "n_predict"}, service.defaults.n_predict.value_or(16));
   if (const auto n = fields.integer("logprobs", 0, k_most_logprobs))
     request.n_logprobs = static_cast<uint32_t>(*n);
   CompletionFormat::Options options{.with_logprobs = request.n_logprobs.has_value()};
   asked.stream = fields.flag("stream").value_or(false);
+  asked.slot = read_slot(fields, service);
   options.include_usage = read_include_usage(fields);
   auto tokens = prompt_tokens_of(fields, "prompt", *one_prompt(fields.any("prompt")), service);
   if (tokens) request.prompt = std::move(*tokens);

@@ -29,7 +29,8 @@ Json adapter_card(const Service &service, const RegisteredAdapter &entry) {
 HttpResponse list(const Service &service, const Principal &principal) {
   Json cards = Json::array({base_card(service)});
   for (const auto &entry : service.registry.list()) {
-    if (principal.may_wear(entry.name)) cards.push_back(adapter_card(service, entry));
+    const bool is_hidden = service.hidden.contains(entry.name);
+    if (!is_hidden && principal.may_wear(entry.name)) cards.push_back(adapter_card(service, entry));
   }
   return json_response({{"object", "list"}, {"data", std::move(cards)}});
 }

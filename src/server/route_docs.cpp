@@ -25,6 +25,8 @@ Fields sampling_fields() {
           {"min_p", "number", "drop what is less likely than this part of the best"},
           {"presence_penalty", "number", "lowers logits of tokens that occurred"},
           {"frequency_penalty", "number", "the same per occurrence"},
+          {"repeat_penalty", "number", "divides logits of recent tokens"},
+          {"repeat_last_n", "integer", "tokens that the penalties look back at"},
           {"seed", "integer", "-1: another one each time"},
           {"stop", "string|array", "the answer ends before the first of these"},
           {"logit_bias", "object|array", "added to logits, by token id"},
@@ -52,6 +54,7 @@ Fields chat_fields() {
   return joined(message_fields(),
                 {{{"max_tokens", "integer", "at most"},
                   {"max_completion_tokens", "integer", "the same"},
+                  {"n_predict", "integer", "the same"},
                   {"stream", "boolean", "server-sent events"},
                   {"stream_options", "object", "{\"include_usage\": true}"},
                   {"logprobs", "boolean", "log-probabilities of the tokens"},
@@ -78,8 +81,7 @@ Fields llama_fields() {
                  {"n_predict", "integer", "tokens at most; -1: until the context is full"},
                  {"stream", "boolean", "server-sent events"},
                  {"n_probs", "integer", "log-probabilities of so many best tokens"},
-                 {"repeat_penalty", "number", "divides logits of recent tokens"},
-                 {"repeat_last_n", "integer", "tokens that the penalties look back at"}},
+                 {"id_slot", "integer", "under which the answer is listed and can be saved"}},
                 {output_fields(), sampling_fields(), adapter_fields()});
 }
 
@@ -135,6 +137,11 @@ std::vector<RouteDoc> llama_docs() {
        "what is in the making",
        k_llama,
        {{"fail_on_no_slot", "string", "1: 503 when none is free"}}},
+      {"POST",
+       "/slots/*",
+       "?action=save, restore or erase: what was computed of the slot's last answer",
+       k_llama,
+       {{"filename", "string", "in the folder of --slot-save-path"}}},
       {"GET", "/metrics", "numbers for Prometheus", k_llama, k_none, k_text},
       {"POST",
        "/tokenize",

@@ -10,6 +10,7 @@ namespace patchbay {
 namespace {
 
 constexpr double k_most_temperature = 1000;
+constexpr double k_least_repeat_penalty = 1e-6;
 constexpr size_t k_most_stops = 64;
 
 std::optional<int32_t> token_of(const Json &value) {
@@ -96,8 +97,16 @@ void read_sampling(JsonFields &fields, Request &request, const SamplingDefaults 
       narrow(fields.number("presence_penalty", -100, 100), params.presence_penalty);
   params.frequency_penalty =
       narrow(fields.number("frequency_penalty", -100, 100), params.frequency_penalty);
+  constexpr int64_t k_most = std::numeric_limits<int32_t>::max();
+  if (const auto n = fields.integer("repeat_last_n", -1, k_most))
+    params.n_penalty_last = static_cast<int32_t>(*n);
+  // vLLM calls it repetition_penalty.
+  for (const char *name : {"repetition_penalty", "repeat_penalty"})
+    params.repeat_penalty =
+        narrow(fields.number(name, k_least_repeat_penalty, 1 / k_least_repeat_penalty),
+               params.repeat_penalty);
   // vLLM writes -1 for all.
-  if (const auto top_k = fields.integer("top_k", -1, std::numeric_limits<int32_t>::max()))
+  if (const auto top_k = fields.integer("top_k", -1, k_most))
     params.top_k = static_cast<int32_t>(std::max<int64_t>(*top_k, 0));
   const auto seed = fields.integer("seed", -1, std::numeric_limits<int64_t>::max());
   params.seed =
@@ -109,6 +118,16 @@ void read_sampling(JsonFields &fields, Request &request, const SamplingDefaults 
   if (request.stop.size() > k_most_stops)
     fields.refuse("stop", "at most 64 strings", *fields.any("stop"));
   request.n_choices = static_cast<uint32_t>(fields.integer("n", 1, 4096).value_or(1));
+}
+
+int32_t read_n_predict(JsonFields &fields, std::initializer_list<const char *> names,
+                       int32_t otherwise) {
+  std::optional<int64_t> found;
+  for (const char *name : names) {
+    const auto n = fields.integer(name, -1, std::numeric_limits<int32_t>::max());
+    if (!found) found = n;
+  }
+  return static_cast<int32_t>(found.value_or(otherwise));
 }
 
 std::optional<std::vector<int32_t>> tokens_of(JsonFields &fields, const char *name,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -24,9 +25,14 @@ struct SamplingDefaults {
 };
 
 /// The fields that all dialects spell alike, into a request that holds the dialect's defaults:
-/// temperature, top_p, top_k, min_p, seed, presence_penalty, frequency_penalty, stop, ignore_eos,
-/// logit_bias, n. Errors stay in `fields`.
+/// temperature, top_p, top_k, min_p, seed, presence_penalty, frequency_penalty, repeat_penalty (or
+/// repetition_penalty), repeat_last_n, stop, ignore_eos, logit_bias, n. Errors stay in `fields`.
 void read_sampling(JsonFields &fields, Request &request, const SamplingDefaults &defaults = {});
+
+/// Tokens at most, from the first of these fields that the request has; -1: until the context is
+/// full.
+[[nodiscard]] int32_t read_n_predict(JsonFields &fields, std::initializer_list<const char *> names,
+                                     int32_t otherwise);
 
 /// A seed for requests that name none.
 [[nodiscard]] uint64_t random_seed();

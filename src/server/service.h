@@ -3,7 +3,9 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,8 @@
 #include "server/http_counts.h"
 #include "server/sampling_fields.h"
 #include "server/served_chat.h"
+#include "server/slot_files.h"
+#include "server/slot_memory.h"
 #include "server/traffic.h"
 
 namespace patchbay {
@@ -28,6 +32,7 @@ struct Service {
   std::string model_id;    ///< by which requests call the base
   std::string model_path;  ///< as shown
   std::vector<std::string> tags{};
+  std::set<std::string> hidden{};  ///< adapters that the model list leaves out
   AdapterFiles files;
   KeyRing keys;
   ServedChat chat{};
@@ -46,7 +51,10 @@ struct Service {
   std::chrono::milliseconds stream_ping{15000};  ///< how long a stream may be silent
   bool log_prompts = false;
   TrafficCounters traffic{};
-  ActiveRequests active{};
+  ActiveRequests active{n_seqs_max};
+  std::filesystem::path slot_save_path{};  ///< folder; empty: slots are not saved
+  SlotFiles slot_files{engine, slot_save_path};
+  SlotMemory slot_memory{n_seqs_max};
   HttpCounts http_counts{};
   ChangeClock lora_changes{};             ///< of lora_lists()
   std::atomic<bool> is_draining = false;  ///< no new work; what runs goes on

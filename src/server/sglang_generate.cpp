@@ -103,8 +103,6 @@ class SglangFormat final : public AnswerFormat {
 void read_params(JsonFields &fields, const SamplingDefaults &defaults, Request &request) {
   request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .n_penalty_last = -1};
   read_sampling(fields, request, defaults);
-  if (const auto penalty = fields.number("repetition_penalty", 1e-6, 1e6))
-    request.sampling.repeat_penalty = static_cast<float>(*penalty);
   request.n_predict =
       static_cast<int32_t>(fields.integer("max_new_tokens", 0, std::numeric_limits<int32_t>::max())
                                .value_or(defaults.n_predict.value_or(128)));

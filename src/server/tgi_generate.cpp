@@ -102,8 +102,6 @@ void read_parameters(JsonFields &fields, const SamplingDefaults &defaults, Reque
   request.n_choices = 1;
   const bool samples = fields.flag("do_sample").value_or(fields.any("temperature") != nullptr);
   if (!samples) request.sampling.temperature = 0;
-  if (const auto penalty = fields.number("repetition_penalty", 1e-6, 1e6))
-    request.sampling.repeat_penalty = static_cast<float>(*penalty);
   request.n_predict =
       static_cast<int32_t>(fields.integer("max_new_tokens", 0, std::numeric_limits<int32_t>::max())
                                .value_or(defaults.n_predict.value_or(100)));

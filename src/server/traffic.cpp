@@ -9,6 +9,12 @@ double seconds_between(RequestMeter::Clock::time_point from, RequestMeter::Clock
   return std::chrono::duration<double>(to - from).count();
 }
 
+void raise_to(std::atomic<uint64_t> &highest, uint64_t value) {
+  uint64_t known = highest;
+  while (known < value && !highest.compare_exchange_weak(known, value)) {
+  }
+}
+
 }  // namespace
 
 const char *to_string(Outcome outcome) {
@@ -77,13 +83,16 @@ void RequestMeter::note(const Event &event) {
 
 void RequestMeter::note_token(uint32_t i_choice) {
   const auto now = Clock::now();
-  const bool is_first = last_token_.empty();
-  const auto [last, is_first_of_choice] = last_token_.try_emplace(i_choice, now);
+  const bool is_first = choices_.empty();
+  const auto [found, is_first_of_choice] = choices_.try_emplace(i_choice, Choice{now});
+  Choice &choice = found->second;
   for (const auto &traffic : worn_) {
     if (is_first) traffic->first_token.observe(seconds_between(begin_, now));
-    if (!is_first_of_choice) traffic->between_tokens.observe(seconds_between(last->second, now));
+    if (!is_first_of_choice)
+      traffic->between_tokens.observe(seconds_between(choice.last_token, now));
   }
-  last->second = now;
+  choice.last_token = now;
+  ++choice.n_tokens;
 }
 
 void RequestMeter::end(const RequestEnd &end) {
@@ -96,7 +105,11 @@ void RequestMeter::end(const RequestEnd &end) {
   }
   TrafficCounters::Totals &totals = counters_.totals();
   totals.n_tokens_prompt_computed += usage.n_tokens_prompt - usage.n_tokens_cached;
+  totals.n_tokens_cached += usage.n_tokens_cached;
   totals.n_tokens_out += usage.n_tokens_out;
+  uint64_t n_longest = 0;
+  for (const auto &[i, choice] : choices_) n_longest = std::max(n_longest, choice.n_tokens);
+  raise_to(totals.n_tokens_longest, usage.n_tokens_prompt + n_longest);
   totals.prompt_s += usage.prompt_ms / 1e3;
   totals.decode_s += usage.decode_ms / 1e3;
   count(end.error ? outcome_of(*end.error) : Outcome::done);

@@ -52,7 +52,9 @@ class TrafficCounters {
   /// Of all requests, each counted once.
   struct Totals {
     std::atomic<uint64_t> n_tokens_prompt_computed = 0;
+    std::atomic<uint64_t> n_tokens_cached = 0;
     std::atomic<uint64_t> n_tokens_out = 0;
+    std::atomic<uint64_t> n_tokens_longest = 0;  ///< of a prompt with its longest answer
     std::atomic<double> prompt_s = 0;
     std::atomic<double> decode_s = 0;
   };
@@ -97,7 +99,11 @@ class RequestMeter {
   TrafficCounters &counters_;
   std::vector<std::shared_ptr<Traffic>> worn_;
   Clock::time_point begin_;
-  std::map<uint32_t, Clock::time_point> last_token_;  // by choice
+  struct Choice {
+    Clock::time_point last_token;
+    uint64_t n_tokens = 0;
+  };
+  std::map<uint32_t, Choice> choices_;
   bool has_ended_ = false;
 };
 

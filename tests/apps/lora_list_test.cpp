@@ -85,6 +85,21 @@ TEST(NameLoras, TakesStemOrFolderAndMakesItUnique) {
   EXPECT_THAT(names_of({item("sql.gguf"), item("b", 1, "sql")}), ElementsAre("sql-2", "sql"));
 }
 
+TEST(NameLoras, GivesOnlyNamesThatRequestsMayHave) {
+  EXPECT_THAT(names_of({item("a,b.gguf"), item("a\nb.gguf"), item("/")}),
+              ElementsAre("a_b", "a_b-2", "adapter"));
+  const std::string here = std::filesystem::current_path().filename().string();
+  EXPECT_THAT(names_of({item("."), item("./")}), ElementsAre(here, here + "-2"));
+}
+
+TEST(NameLoras, TheBasesNameIsTaken) {
+  std::vector<LoraItem> items{item("x/base.gguf")};
+  name_loras(items, "base");
+  EXPECT_EQ(items[0].name, "base-2");
+  std::vector<LoraItem> named{item("x.gguf", 1, "base")};
+  EXPECT_THROW(name_loras(named, "base"), std::invalid_argument);
+}
+
 TEST(NameLoras, TheSameNameGivenTwiceIsRefused) {
   EXPECT_THROW((void)names_of({item("a", 1, "n"), item("b", 1, "n")}), std::invalid_argument);
 }

@@ -58,9 +58,13 @@ def write_shards(folder):
     return paths
 
 
-def write_adapter(path, after="a", say="m", size=10.0, **changes):
-    """A rank-1 adapter of the head: after each letter of `after` it wants `say`, `size` times as much as the base does."""
+def write_adapter(path, after="a", say="m", size=10.0, keys_too=False, **changes):
+    """A rank-1 adapter of the head: after each letter of `after` it wants `say`, `size` times as much as the base does. With `keys_too` it
+    changes the keys of attention as well, on which no answer depends, but what is cached does."""
     a, b = np.zeros((1, N_EMBD), np.float32), np.zeros((N_VOCAB, 1), np.float32)
     a[0, [TOKENS.index(letter) for letter in after]], b[TOKENS.index(say), 0] = 1, size
     keys = {"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora", "adapter.lora.alpha": 1.0}
-    return write_gguf(path, keys | changes, {"output.weight.lora_a": a, "output.weight.lora_b": b})
+    pairs = {"output.weight.lora_a": a, "output.weight.lora_b": b}
+    if keys_too:
+        pairs |= {"blk.0.attn_k.weight.lora_a": a, "blk.0.attn_k.weight.lora_b": b}
+    return write_gguf(path, keys | changes, pairs)

@@ -436,6 +436,14 @@ def test_help_and_version_are_successes_on_standard_output():
         assert (done.returncode, done.stderr) == (0, b"") and b"atchbay" in done.stdout
 
 
+@pytest.mark.parametrize(("command", "option"), [("run", "--save-session"), ("chat", "--system"), ("tokenize", "--pieces"),
+                                                 ("inspect", "--tensors"), ("bench", "--streams"), ("serve", "--hidden-adapters"),
+                                                 ("serve", "--slot-save-path")])
+def test_help_of_a_command_shows_its_options(command, option):
+    for flag in ("-h", "--help"):
+        assert option.encode() in patchbay(command, flag).stdout
+
+
 # Files
 
 

@@ -30,7 +30,18 @@ TEST(RequestMeter, CountsOnceForEachAdapterAndOnceInAll) {
     EXPECT_EQ(n_between, 1U) << "only tokens of one answer follow each other";
   }
   EXPECT_EQ(counters.totals().n_tokens_prompt_computed, 2U);
+  EXPECT_EQ(counters.totals().n_tokens_cached, 5U);
   EXPECT_EQ(counters.totals().n_tokens_out, 3U);
+  EXPECT_EQ(counters.totals().n_tokens_longest, 9U) << "the prompt with the longer answer";
+}
+
+TEST(RequestMeter, KeepsTheLengthOfTheLongest) {
+  TrafficCounters counters;
+  for (const uint32_t n_prompt : {3U, 8U, 5U}) {
+    RequestMeter(counters, {}, RequestMeter::Clock::now())
+        .note(RequestEnd{.usage = {.n_tokens_prompt = n_prompt}});
+  }
+  EXPECT_EQ(counters.totals().n_tokens_longest, 8U);
 }
 
 TEST(RequestMeter, KnowsHowARequestEnded) {
