@@ -12,7 +12,7 @@ namespace patchbay {
 
 /// The low-rank step for the CPU: per input that some worn adapter reads, one node computes the
 /// low-rank vectors of all rows, and one node per base product adds their expansion to it in place,
-/// or the product does so itself.
+/// or the product does so itself. One node per norm that some worn adapter changes.
 /// Who wears what is data that the nodes look up while they run, so the graph knows neither how
 /// many adapters there are nor which. A row's result does not depend on what else is in the step.
 class FusedLora final : public LoraStep {
@@ -27,6 +27,8 @@ class FusedLora final : public LoraStep {
   [[nodiscard]] ggml_tensor *add_embed(Graph &g, const Weight &table, ggml_tensor *y) override;
   [[nodiscard]] ggml_tensor *add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
                                          ggml_tensor *experts, ggml_tensor *y) override;
+  [[nodiscard]] ggml_tensor *add_norm(Graph &g, const Weight &weight, ggml_tensor *unit,
+                                      ggml_tensor *y) override;
   [[nodiscard]] size_t max_nodes_per_weight() const override { return 4; }
   void upload(const Routing &routing, const OutputRows &rows,
               std::span<const int32_t> tokens) override;
@@ -44,6 +46,7 @@ class FusedLora final : public LoraStep {
   std::array<LoraMix, k_n_row_sets> mixes_;  // by RowSet
   std::deque<LoraInput> inputs_;
   std::deque<LoraOutput> outputs_;
+  std::deque<LoraNorm> norms_;
 };
 
 }  // namespace patchbay

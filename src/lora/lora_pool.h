@@ -60,10 +60,22 @@ class LoraPool {
 
   /// The place of a use of the base, or k_nowhere.
   [[nodiscard]] size_t find_use(std::string_view use) const;
-  /// Of a packed pool: what the resident adapter does to that use, or nullptr. Valid until it is
-  /// removed.
-  [[nodiscard]] const PackedPair *pair(int32_t i_adapter, size_t i_use) const {
+  /// Of a packed pool: what the resident adapter does to that use. Valid until it is removed.
+  [[nodiscard]] std::span<const PackedChange> changes(int32_t i_adapter, size_t i_use) const {
     return residents_[static_cast<size_t>(i_adapter)].by_use[i_use];
+  }
+  /// The place of a norm of the base, or k_nowhere.
+  [[nodiscard]] size_t find_norm(std::string_view norm) const;
+  [[nodiscard]] size_t n_norms() const { return base_.norms.size(); }
+  /// Of a packed pool: what the resident adapter adds to the weight of that norm, or nullptr. Valid
+  /// until it is removed.
+  [[nodiscard]] const NormChange *norm_change(int32_t i_adapter, size_t i_norm) const {
+    const auto &by_norm = residents_[static_cast<size_t>(i_adapter)].by_norm;
+    return by_norm.empty() ? nullptr : by_norm[i_norm];
+  }
+  /// Of a packed pool: whether rows of some weight get other lengths.
+  [[nodiscard]] bool has_dora(int32_t i_adapter) const {
+    return residents_[static_cast<size_t>(i_adapter)].has_dora;
   }
   /// The base's uses by the input that they read, see AdaptableUse::i_input.
   [[nodiscard]] const std::vector<std::vector<size_t>> &inputs() const { return inputs_; }
@@ -83,7 +95,9 @@ class LoraPool {
   struct Resident {
     std::shared_ptr<const Adapter> adapter;  // null: the index is free
     std::shared_ptr<const PackedAdapter> packed;
-    std::vector<const PackedPair *> by_use;
+    std::vector<std::span<const PackedChange>> by_use;
+    std::vector<const NormChange *> by_norm;  // empty: it changes none
+    bool has_dora = false;
     bool feeds_kv = false;
   };
 
@@ -94,7 +108,8 @@ class LoraPool {
 
   const BaseInfo &base_;
   Form form_;
-  std::unordered_map<std::string_view, size_t> uses_;  // keys: names inside base_
+  std::unordered_map<std::string_view, size_t> uses_;   // keys: names inside base_
+  std::unordered_map<std::string_view, size_t> norms_;  // the same
   std::vector<std::vector<size_t>> inputs_;
   std::vector<size_t> input_of_;  // by use
   std::vector<Resident> residents_;
