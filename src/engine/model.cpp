@@ -9,7 +9,8 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path &path,
                                          const ModelOptions &options) {
   WeightOptions weights = options.repack ? WeightOptions{} : WeightOptions::as_stored();
   weights.layout.pack = weights.layout.pack && options.own_products;
-  return std::shared_ptr<const Model>(new Model(load_model(path, weights, options.progress), options.adapters));
+  return std::shared_ptr<const Model>(
+      new Model(load_model(path, weights, options.progress), options.adapters));
 }
 
 std::shared_ptr<const Adapter> Model::load_adapter(const std::filesystem::path &path,

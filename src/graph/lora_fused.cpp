@@ -56,7 +56,7 @@ LoraShape FusedLora::shape_of(const LoraPool &pool, const Routing &routing) {
   return shape;
 }
 
-FusedLora::FusedLora(const LoraPool &pool, LoraShape shape) : shape_(std::move(shape)) {
+FusedLora::FusedLora(LoraPool &pool, LoraShape shape) : pool_(pool), shape_(std::move(shape)) {
   for (auto &mix : mixes_) mix.pool = &pool;
 }
 
@@ -162,6 +162,8 @@ void FusedLora::upload(const Routing &routing, const OutputRows &rows,
     });
   };
   fill(RowSet::all, routing);
+  const LoraMix &all = mixes_[static_cast<size_t>(RowSet::all)];
+  if (all.has_dora) pool_.hold_gains(all.segments);
   fill(RowSet::outputs, routing.select(rows.outputs));
   fill(RowSet::logits, routing.select(rows.logits));
 }

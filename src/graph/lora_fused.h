@@ -19,8 +19,8 @@ class FusedLora final : public LoraStep {
  public:
   [[nodiscard]] static LoraShape shape_of(const LoraPool &pool, const Routing &routing);
 
-  /// `pool`, of the packed form, outlives the object.
-  FusedLora(const LoraPool &pool, LoraShape shape);
+  /// `pool`, of the packed form, outlives the object, which lets it hold gains of DoRA.
+  FusedLora(LoraPool &pool, LoraShape shape);
 
   [[nodiscard]] std::vector<ggml_tensor *> add_linear(
       Graph &g, ggml_tensor *x, std::span<const BaseProduct> products) override;
@@ -42,6 +42,7 @@ class FusedLora final : public LoraStep {
                                      int64_t n_used, int64_t n_rows, ggml_custom_op_t op,
                                      const LoraInput &input) const;
 
+  LoraPool &pool_;
   LoraShape shape_;
   std::array<LoraMix, k_n_row_sets> mixes_;  // by RowSet
   std::deque<LoraInput> inputs_;

@@ -23,11 +23,11 @@ struct LowPart {
   const PackedChange *change = nullptr;
   size_t i_member = 0;
   int64_t offset = 0;
-  float strength = 1;
+  Worn worn;
 
   [[nodiscard]] int64_t n_rank() const { return change->n_rank(); }
-  [[nodiscard]] float scale() const { return strength * change->change->scale; }
-  [[nodiscard]] const DoraTerms *dora() const { return change->change->dora.get(); }
+  [[nodiscard]] float scale() const { return worn.strength * change->change->scale; }
+  [[nodiscard]] bool has_dora() const { return change->change->dora != nullptr; }
 };
 
 /// Calls `visit` for each part of a row's vector in its order.
@@ -37,7 +37,7 @@ void for_each_part(const LoraInput &input, const AdapterSet &set, const Visit &v
   for (const auto &worn : set) {
     for (size_t i = 0; i < input.uses.size(); ++i) {
       for (const auto &change : input.mix->pool->changes(worn.i_adapter, input.uses[i])) {
-        visit(LowPart{&change, i, offset, worn.strength});
+        visit(LowPart{&change, i, offset, worn});
         offset += change.n_rank();
       }
     }
@@ -126,67 +126,72 @@ void scatter(const LowPart &part, const Block &block) {
   }
 }
 
-using Tile = std::array<float, static_cast<size_t>(k_lora_tile)>;
-
-/// The gains of the first `n` outputs of a tile.
-Tile gains_of(const LowPart &part, int64_t i_expert, int64_t tile, int64_t n) {
-  const DoraTerms &terms = *part.dora();
-  const int64_t first = i_expert * part.change->n_out() + tile * k_lora_tile;
-  Tile gains{};
-  for (int64_t o = 0; o < n; ++o)
-    gains[static_cast<size_t>(o)] = terms.gain(static_cast<size_t>(first + o), part.strength);
-  return gains;
+/// The gains of a part from the block's first output on.
+const float *gains_of(const LoraInput &input, const LowPart &part, const Block &block) {
+  return input.mix->pool->gains(part.worn, *part.change) + block.i_expert * part.change->n_out() +
+         block.tiles.first * k_lora_tile;
 }
 
-/// A part of the block, one tile wide.
-Block tile_of(const Block &block, int64_t tile) {
-  Block one = block;
-  one.tiles = {tile, tile + 1};
-  one.y = block.y + (tile - block.tiles.first) * k_lora_tile;
-  return one;
+/// Some rows and tiles of the block.
+Block part_of(const Block &block, std::pair<int64_t, int64_t> rows,
+              std::pair<int64_t, int64_t> tiles) {
+  Block part = block;
+  part.tiles = tiles;
+  part.n_rows = rows.second - rows.first;
+  part.low = block.low + rows.first * block.low_stride;
+  part.y = block.y + rows.first * block.y_stride + (tiles.first - block.tiles.first) * k_lora_tile;
+  return part;
 }
 
-/// y += g (B low), tile by tile: g differs from output to output, and B is kept without it.
-void expand_with_gain(const LowPart &part, const Block &block) {
-  constexpr int64_t k_rows = 16;
-  std::array<float, k_rows * k_lora_tile> side{};
-  for (int64_t tile = block.tiles.first; tile < block.tiles.second; ++tile) {
-    const Block one = tile_of(block, tile);
-    ExpandJob job = expand_job(part, one);
-    const Tile gains = gains_of(part, block.i_expert, tile, job.n_out);
-    job.y = side.data();
-    job.y_stride = k_lora_tile;
-    for (int64_t first = 0; first < block.n_rows; first += k_rows) {
-      job.n_tokens = std::min(k_rows, block.n_rows - first);
-      job.low = one.low + first * one.low_stride + part.offset;
-      side.fill(0);
-      lora_expand(best_isa(), job);
-      for (int64_t row = 0; row < job.n_tokens; ++row) {
-        float *y = one.y + (first + row) * one.y_stride;
-        for (int64_t o = 0; o < job.n_out; ++o)
-          y[o] += gains[static_cast<size_t>(o)] * side[static_cast<size_t>(row * k_lora_tile + o)];
-      }
-    }
+/// Cuts the block into parts of at most k_side_size numbers.
+constexpr int64_t k_side_size = 2048;
+template <class Visit>
+void for_each_side(const Block &block, const Visit &visit) {
+  constexpr int64_t k_rows = 8;
+  const int64_t n_rows = std::min(k_rows, block.n_rows);
+  const int64_t n_tiles = k_side_size / k_lora_tile / n_rows;
+  for (int64_t tile = block.tiles.first; tile < block.tiles.second; tile += n_tiles) {
+    const std::pair tiles{tile, std::min(tile + n_tiles, block.tiles.second)};
+    for (int64_t row = 0; row < block.n_rows; row += n_rows)
+      visit(part_of(block, {row, std::min(row + n_rows, block.n_rows)}, tiles));
   }
+}
+
+/// y += g (B low), on the side: g differs from output to output, and B is kept without it.
+void expand_with_gain(const LoraInput &input, const LowPart &part, const Block &block) {
+  std::array<float, k_side_size> side{};
+  for_each_side(block, [&](const Block &one) {
+    ExpandJob job = expand_job(part, one);
+    job.y = side.data();
+    job.y_stride = k_side_size / one.n_rows;
+    side.fill(0);
+    lora_expand(best_isa(), job);
+    const float *gains = gains_of(input, part, one);
+    for (int64_t row = 0; row < one.n_rows; ++row) {
+      const float *from = side.data() + row * job.y_stride;
+      float *y = one.y + row * one.y_stride;
+      for (int64_t o = 0; o < job.n_out; ++o) y[o] += gains[o] * from[o];
+    }
+  });
 }
 
 /// y += sum over the parts of (g - 1) y, while y is what the base gives.
 void rescale(const LoraInput &input, const AdapterSet &set, size_t i_member, const Block &block) {
-  for (int64_t tile = block.tiles.first; tile < block.tiles.second; ++tile) {
-    const Block one = tile_of(block, tile);
-    Tile sum{};
+  std::array<float, k_side_size> sums{};
+  for_each_side(block, [&](const Block &one) {
     int64_t n = 0;
     for_each_part(input, set, [&](const LowPart &part) {
-      if (part.i_member != i_member || part.dora() == nullptr) return;
+      if (part.i_member != i_member || !part.has_dora()) return;
+      if (n == 0) sums.fill(0);
       n = n_columns(*part.change, one);
-      const Tile gains = gains_of(part, block.i_expert, tile, n);
-      for (size_t o = 0; o < sum.size(); ++o) sum[o] += gains[o] - 1;
+      const float *gains = gains_of(input, part, one);
+      for (int64_t o = 0; o < n; ++o) sums[static_cast<size_t>(o)] += gains[o] - 1;
     });
-    for (int64_t row = 0; row < block.n_rows; ++row) {
+    for (int64_t row = 0; row < one.n_rows; ++row) {
       float *y = one.y + row * one.y_stride;
-      for (int64_t o = 0; o < n; ++o) y[o] += sum[static_cast<size_t>(o)] * y[o];
+      for (int64_t o = 0; o < n; ++o) y[o] += sums[static_cast<size_t>(o)] * y[o];
     }
-  }
+  });
 }
 
 /// All that the set does to a block of one weight.
@@ -196,7 +201,7 @@ void expand_block(const LoraInput &input, const AdapterSet &set, size_t i_member
   for_each_part(input, set, [&](const LowPart &part) {
     if (part.i_member != i_member) return;
     if (part.change->b == nullptr) return scatter(part, block);
-    if (part.dora() != nullptr) return expand_with_gain(part, block);
+    if (part.has_dora()) return expand_with_gain(input, part, block);
     lora_expand(best_isa(), expand_job(part, block));
   });
 }

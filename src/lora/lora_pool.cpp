@@ -145,6 +145,52 @@ AdapterSet LoraPool::canonical(std::span<const Worn> worn) const {
   return set;
 }
 
+void LoraPool::hold_gains(std::span<const Segment> segments) {
+  // Strengths that are not worn now, but may be again in the next step.
+  constexpr size_t k_n_spare = 4;
+  std::vector<size_t> n_met(residents_.size(), 0);
+  for (const auto &segment : segments) {
+    for (const auto &[i_adapter, strength] : segment.set) {
+      Resident &resident = residents_[static_cast<size_t>(i_adapter)];
+      if (!resident.has_dora) continue;
+      auto found = std::ranges::find(resident.gains, strength, &HeldGains::strength);
+      if (found == resident.gains.end()) {
+        resident.gains.push_back(make_gains(*resident.packed, strength));
+        found = resident.gains.end() - 1;
+      }
+      size_t &n = n_met[static_cast<size_t>(i_adapter)];
+      const auto place = found - resident.gains.begin();
+      if (place < static_cast<ptrdiff_t>(n)) continue;  // met in this step already
+      std::rotate(resident.gains.begin() + static_cast<ptrdiff_t>(n), found, found + 1);
+      ++n;
+    }
+  }
+  for (size_t i = 0; i < residents_.size(); ++i) {
+    auto &gains = residents_[i].gains;
+    if (gains.size() > n_met[i] + k_n_spare)
+      gains.erase(gains.begin() + static_cast<ptrdiff_t>(n_met[i] + k_n_spare), gains.end());
+  }
+}
+
+const float *LoraPool::gains(const Worn &worn, const PackedChange &change) const {
+  const Resident &resident = residents_[static_cast<size_t>(worn.i_adapter)];
+  const auto found = std::ranges::find(resident.gains, worn.strength, &HeldGains::strength);
+  assert(found != resident.gains.end());
+  const auto i_change = static_cast<size_t>(&change - resident.packed->products().data());
+  return found->by_change[i_change].data();
+}
+
+LoraPool::HeldGains LoraPool::make_gains(const PackedAdapter &adapter, float strength) {
+  HeldGains made{.strength = strength};
+  for (const auto &product : adapter.products()) {
+    auto &gains = made.by_change.emplace_back();
+    const DoraTerms *terms = product.change->dora.get();
+    if (terms == nullptr) continue;
+    for (size_t i = 0; i < terms->magnitude.size(); ++i) gains.push_back(terms->gain(i, strength));
+  }
+  return made;
+}
+
 size_t LoraPool::find_norm(std::string_view norm) const {
   const auto found = norms_.find(norm);
   return found == norms_.end() ? k_nowhere : found->second;

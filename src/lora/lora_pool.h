@@ -73,6 +73,12 @@ class LoraPool {
     const auto &by_norm = residents_[static_cast<size_t>(i_adapter)].by_norm;
     return by_norm.empty() ? nullptr : by_norm[i_norm];
   }
+  /// Of a packed pool: works out the gains of DoRA for what these segments wear, where they are not
+  /// held already; those of other strengths may go. Costs a square root per row and new strength.
+  void hold_gains(std::span<const Segment> segments);
+  /// The gains that an adapter's change with DoRA has at a strength, as DoraTerms orders them.
+  /// REQUIRES: the last hold_gains() met them.
+  [[nodiscard]] const float *gains(const Worn &worn, const PackedChange &change) const;
   /// Of a packed pool: whether rows of some weight get other lengths.
   [[nodiscard]] bool has_dora(int32_t i_adapter) const {
     return residents_[static_cast<size_t>(i_adapter)].has_dora;
@@ -92,6 +98,11 @@ class LoraPool {
   [[nodiscard]] size_t size_bytes() const;
 
  private:
+  /// The gains of all changes of an adapter at one strength; of those without DoRA none.
+  struct HeldGains {
+    float strength = 1;
+    std::vector<std::vector<float>> by_change;
+  };
   struct Resident {
     std::shared_ptr<const Adapter> adapter;  // null: the index is free
     std::shared_ptr<const PackedAdapter> packed;
@@ -99,9 +110,11 @@ class LoraPool {
     std::vector<const NormChange *> by_norm;  // empty: it changes none
     bool has_dora = false;
     bool feeds_kv = false;
+    std::vector<HeldGains> gains;  // the last used first
   };
 
   void group_inputs();
+  [[nodiscard]] static HeldGains make_gains(const PackedAdapter &adapter, float strength);
   [[nodiscard]] bool feeds_kv(const Adapter &adapter) const;
   [[nodiscard]] Resident make_resident(std::shared_ptr<const Adapter> adapter,
                                        std::shared_ptr<const PackedAdapter> packed) const;
