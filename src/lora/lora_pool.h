@@ -94,7 +94,8 @@ class LoraPool {
   /// Counts the changes of the resident set.
   [[nodiscard]] uint64_t version() const { return version_; }
 
-  /// Memory that the resident adapters take: their factors, and the copies that the form needs.
+  /// Memory that the resident adapters take: their factors, and the copies that the form needs; not
+  /// what hold_gains() keeps, which is a number or a few per row of what has DoRA.
   [[nodiscard]] size_t size_bytes() const;
 
  private:

@@ -194,6 +194,26 @@ TEST(PeftReplacements, TheOnlyThingThatDiffersMayBeOne) {
   EXPECT_THAT(failure(builder), HasSubstr("differs from the base"));
 }
 
+TEST(PeftReplacements, LengthsOfSingleExpertsAreStackedAndThoseOfMissingOnesAreZero) {
+  PeftBuilder builder;
+  builder.config["use_dora"] = true;
+  for (const int e : {0, 2}) {
+    const auto module = "model.layers.0.block_sparse_moe.experts." + std::to_string(e) + ".w2";
+    builder.pair(module, 12, 8, 2, e);
+    auto lengths = k_eight;
+    lengths[0] = static_cast<float>(10 + e);
+    set_vector(builder, "base_model.model." + module + ".lora_magnitude_vector", lengths);
+  }
+  const auto adapter = load_with(builder, numbered_base(expert_base()));
+  const Factor &magnitude = adapter->find("blk.0.ffn_down_exps.weight")->magnitude;
+  EXPECT_THAT(magnitude.ne, ElementsAre(8, 3, 1));
+  const auto values = numbers(magnitude);
+  EXPECT_EQ(values[0], 10);
+  EXPECT_THAT(std::vector(values.begin() + 8, values.begin() + 16),
+              testing::Each(testing::Eq(0.0F)));
+  EXPECT_EQ(values[16], 12);
+}
+
 TEST(PeftReplacements, GroupsOfQaloraAndBlocksOfBdloraAreWrittenOut) {
   PeftBuilder grouped;
   grouped.config["use_qalora"] = true;
