@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "patchbay/adapter_options.hpp"
+
 namespace patchbay {
 
 struct Adapter;
@@ -20,6 +22,8 @@ struct ModelOptions {
   bool repack = true;
   /// With repack: multiply by Patchbay's own kernels where they are faster; off: by ggml's only.
   bool own_products = true;
+  /// How adapters are loaded for it.
+  AdapterLoadOptions adapters{};
   /// Called with bytes done and bytes in all while weights are copied, from the loading thread.
   std::function<void(size_t done_bytes, size_t all_bytes)> progress{};
 };
@@ -50,9 +54,11 @@ class Model {
   [[nodiscard]] const std::shared_ptr<const LoadedModel> &loaded() const { return loaded_; }
 
  private:
-  explicit Model(std::shared_ptr<const LoadedModel> loaded) : loaded_(std::move(loaded)) {}
+  Model(std::shared_ptr<const LoadedModel> loaded, const AdapterLoadOptions &adapters)
+      : loaded_(std::move(loaded)), adapters_(adapters) {}
 
   std::shared_ptr<const LoadedModel> loaded_;
+  AdapterLoadOptions adapters_;
 };
 
 }  // namespace patchbay

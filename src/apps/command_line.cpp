@@ -224,6 +224,7 @@ void add_inspect(CLI::App &app, InspectArguments &arguments) {
   inspect_app->add_option("-b,--base", arguments.base, "check an adapter against this base model")
       ->check(check_not_empty)
       ->type_name("FILE");
+  add_adapter_load_options(*inspect_app, arguments.adapters);
   inspect_app->add_flag("--tensors", arguments.tensors, "list every tensor");
   inspect_app->add_flag("--json", arguments.json, "print JSON");
 }

@@ -32,6 +32,7 @@ struct ModelArguments {
   EngineOptions engine;
   bool repack = true;
   bool own_products = true;
+  AdapterLoadOptions adapters;
 };
 
 struct RunArguments {
@@ -60,6 +61,7 @@ struct InspectArguments {
   std::string path;
   std::string
       base;  ///< for an adapter: check it against this model; empty: only what its files say
+  AdapterLoadOptions adapters;  ///< for that check
   bool tensors = false;
   bool json = false;
 };

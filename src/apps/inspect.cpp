@@ -22,7 +22,7 @@ std::shared_ptr<const LoadedModel> open_base(const std::string &path) {
 ordered_json adapter_report(const InspectArguments &arguments, AdapterReport report) {
   const auto base = open_base(arguments.base);
   ordered_json fit;
-  if (base != nullptr) fit = check_fit(*base, arguments.tensors, report);
+  if (base != nullptr) fit = check_fit(*base, arguments.adapters, arguments.tensors, report);
   return adapter_json(report, std::move(fit), base.get(), arguments.tensors);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "lora/adapter.h"
+#include "lora/adapter_summary.h"
 
 namespace patchbay {
 namespace {
@@ -11,6 +12,7 @@ using nlohmann::ordered_json;
 void take_over(const Adapter &adapter, bool with_norms, AdapterReport &report) {
   report.problems.clear();
   report.notes = adapter.notes;
+  for (auto &text : describe_extras(adapter)) report.notes.push_back(std::move(text));
   report.pairs.clear();
   for (const auto &pair : adapter.pairs) report.pairs.push_back(report_pair(pair, with_norms));
 }
@@ -48,11 +50,12 @@ ordered_json pairs_json(const AdapterReport &report) {
 
 }  // namespace
 
-ordered_json check_fit(const LoadedModel &base, bool with_norms, AdapterReport &report) {
+ordered_json check_fit(const LoadedModel &base, const AdapterLoadOptions &options, bool with_norms,
+                       AdapterReport &report) {
   ordered_json fit{
       {"base", base.info.path}, {"base_name", base.info.name}, {"fits", false}, {"error", nullptr}};
   try {
-    take_over(*load_adapter(report.path, base.info), with_norms, report);
+    take_over(*load_adapter(report.path, base.info, {}, options), with_norms, report);
     fit["fits"] = true;
   } catch (const LoadError &error) {
     fit["error"] = error.what();

@@ -38,7 +38,8 @@ struct AdapterReport {
 
 /// Loads the adapter for `base` and puts what came of it in place of what the files alone say; on
 /// failure the report stays as it is. Returns {base, base_name, fits, error}.
-[[nodiscard]] nlohmann::ordered_json check_fit(const LoadedModel &base, bool with_norms,
+[[nodiscard]] nlohmann::ordered_json check_fit(const LoadedModel &base,
+                                               const AdapterLoadOptions &options, bool with_norms,
                                                AdapterReport &report);
 
 /// `fit` as check_fit gives it, or null; `base` may be null.

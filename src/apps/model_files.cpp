@@ -47,6 +47,7 @@ std::shared_ptr<const Model> open_model(const ModelArguments &arguments) {
   ProgressBar bar("loading " + fs::path(path).filename().string());
   return Model::load(path, {.repack = arguments.repack,
                             .own_products = arguments.own_products,
+                            .adapters = arguments.adapters,
                             .progress = [&](size_t done, size_t all) { bar.show(done, all); }});
 }
 

@@ -24,6 +24,15 @@ LoraForm parse_lora_form(const std::string &text) {
 
 }  // namespace
 
+void add_adapter_load_options(CLI::App &app, AdapterLoadOptions &options) {
+  app.add_flag("--allow-full-modules", options.allow_full_modules,
+               "serve whole new matrices of adapters (PEFT's modules_to_save), at the memory and "
+               "time of a base weight for each; without it they are refused");
+  app.add_flag("--base-is-residual", options.base_is_residual,
+               "the base is the residual model that PiSSA, OLoRA, CorDA, LoRA-GA or LoftQ adapters "
+               "were trained on; without it they are refused");
+}
+
 void add_model_options(CLI::App &app, ModelArguments &arguments) {
   app.add_option("-m,--model", arguments.model,
                  "base model, a GGUF file; without it the default model")
@@ -53,6 +62,7 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("LIST")
       ->type_size(1)
       ->allow_extra_args(false);
+  add_adapter_load_options(app, arguments.adapters);
   number(app, "--ubatch-size,--ubatch", arguments.engine.n_ubatch, 1U, 1U << 16U,
          "tokens per step at most");
   number_or_default(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,

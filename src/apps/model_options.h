@@ -6,6 +6,9 @@
 
 namespace patchbay {
 
+/// What adapters may be beyond what is safe for everybody. `options` outlives the app.
+void add_adapter_load_options(CLI::App &app, AdapterLoadOptions &options);
+
 /// The options of every command that computes: the model, its adapters, how. `arguments` outlives
 /// the app.
 void add_model_options(CLI::App &app, ModelArguments &arguments);

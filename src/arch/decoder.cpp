@@ -35,15 +35,12 @@ ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x,
   return il + 1 == g.hparams().n_layer ? g.keep_outputs(sum) : sum;
 }
 
-std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams,
-                                      const DecoderWeights &weights) {
-  const KvCache shapes(hparams, {.n_blocks = 1, .n_blocks_swa = 1}, GGML_TYPE_F16,
+void record_adaptable(const Family &family, const DecoderWeights &weights, BaseInfo &base) {
+  const KvCache shapes(base.hparams, {.n_blocks = 1, .n_blocks_swa = 1}, GGML_TYPE_F16,
                        KvLayout::by_token, KvCache::Memory::shapes_only);
-  Graph graph(hparams, shapes, {});
-  std::vector<AdaptableUse> uses;
-  graph.record_uses(&uses);
+  Graph graph(base.hparams, shapes, {});
+  graph.record_into(&base);
   (void)build_decoder(graph, family, weights);
-  return uses;
 }
 
 }  // namespace patchbay

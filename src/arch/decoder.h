@@ -24,9 +24,9 @@ struct DecoderOutputs {
 [[nodiscard]] ggml_tensor *residual_after_attention(Graph &g, uint32_t il, ggml_tensor *x,
                                                     ggml_tensor *attended);
 
-/// What an adapter may target: the (tensor, use) pairs read by one build of the graph, made without
-/// memory for it.
-[[nodiscard]] std::vector<AdaptableUse> record_uses(const Family &family, const HParams &hparams,
-                                                    const DecoderWeights &weights);
+/// What an adapter may target: the (tensor, use) pairs and the norms read by one build of the
+/// graph, made without memory for it. Fills `base.uses` and `base.norms`; its hyper-parameters are
+/// read.
+void record_adaptable(const Family &family, const DecoderWeights &weights, BaseInfo &base);
 
 }  // namespace patchbay

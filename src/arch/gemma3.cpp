@@ -6,6 +6,7 @@
 #include "arch/decoder.h"
 #include "arch/metadata.h"
 #include "graph/blocks.h"
+#include "graph/linear.h"
 
 namespace patchbay {
 namespace {
@@ -28,7 +29,18 @@ constexpr NameRow k_name_rows[] = {
     {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
 };
 
-constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = {}};
+/// Gemma multiplies by 1 + w.
+constexpr VectorRow k_norms[] = {
+    {"norm.weight", "output_norm.weight", true},
+    {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", true},
+    {"layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", true},
+    {"layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", true},
+    {"layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", true},
+    {"layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", true},
+    {"layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", true},
+};
+
+constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = {}, .vectors = k_norms};
 
 HParams hparams(const GgufFile &file) {
   const ArchMetadata metadata(file, k_gemma3.name);

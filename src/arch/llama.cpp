@@ -4,6 +4,7 @@
 #include "arch/decoder.h"
 #include "arch/metadata.h"
 #include "graph/blocks.h"
+#include "graph/linear.h"
 
 namespace patchbay {
 namespace {
@@ -35,7 +36,13 @@ constexpr FusedRow k_fused_rows[] = {
     {"layers.#.mlp.experts", "down_proj", "blk.#.ffn_down_exps.weight", ""},
 };
 
-constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = k_fused_rows};
+constexpr VectorRow k_norms[] = {
+    {"norm.weight", "output_norm.weight"},
+    {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight"},
+    {"layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight"},
+};
+
+constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = k_fused_rows, .vectors = k_norms};
 
 HParams hparams(const GgufFile &file) {
   const ArchMetadata metadata(file, k_llama.name);

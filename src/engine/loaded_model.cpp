@@ -8,6 +8,7 @@
 #include "arch/decoder.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "model/base_tensors.h"
 #include "model/layout_summary.h"
 
 namespace patchbay {
@@ -65,7 +66,8 @@ std::shared_ptr<const LoadedModel> load_model(const std::filesystem::path &path,
   if (folding)
     model->rotations = std::make_unique<const RotationStore>(path.string(), *folding, table);
   model->info.tied_head = std::ranges::any_of(table.specs(), &TensorSpec::is_tied);
-  model->info.uses = record_uses(*model->family, model->hparams(), model->weights);
+  record_adaptable(*model->family, model->weights, model->info);
+  model->info.tensors = std::make_shared<const BaseTensors>(model->file, folding);
   if (folding) settle_folding(*folding, model->info);
   model->tokenizer = Tokenizer::load(*model->file);
   check_vocabulary(*model);

@@ -9,12 +9,13 @@ std::shared_ptr<const Model> Model::load(const std::filesystem::path &path,
                                          const ModelOptions &options) {
   WeightOptions weights = options.repack ? WeightOptions{} : WeightOptions::as_stored();
   weights.layout.pack = weights.layout.pack && options.own_products;
-  return std::shared_ptr<const Model>(new Model(load_model(path, weights, options.progress)));
+  return std::shared_ptr<const Model>(
+      new Model(load_model(path, weights, options.progress), options.adapters));
 }
 
 std::shared_ptr<const Adapter> Model::load_adapter(const std::filesystem::path &path,
                                                    std::string name) const {
-  return patchbay::load_adapter(path, loaded_->info, std::move(name));
+  return patchbay::load_adapter(path, loaded_->info, std::move(name), adapters_);
 }
 
 bool Model::has_tokenizer() const { return loaded_->tokenizer != nullptr; }

@@ -16,7 +16,7 @@ std::shared_ptr<const PackedAdapter> PackedCache::get(
   }
   // Outside the lock: two callers may pack the same one, and the first to be done is kept.
   const auto begin = std::chrono::steady_clock::now();
-  auto made = std::make_shared<const PackedAdapter>(adapter);
+  auto made = std::make_shared<const PackedAdapter>(*adapter);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   const std::lock_guard lock(mutex_);
   packed_ms_ += took.count();

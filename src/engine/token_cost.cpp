@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lora/adapter.h"
+#include "lora/adapter_changes.h"
 
 namespace patchbay {
 namespace {
@@ -10,6 +10,11 @@ namespace {
 int64_t rank_of(const Adapter &adapter) {
   int64_t n_rank = 0;
   for (const auto &pair : adapter.pairs) n_rank = std::max(n_rank, pair.n_rank);
+  // Whole new matrices have the rank of a base weight.
+  if (adapter.changes == nullptr) return n_rank;
+  for (const auto &change : adapter.changes->products) {
+    if (change.tokens.empty()) n_rank = std::max(n_rank, change.n_rank);
+  }
   return n_rank;
 }
 

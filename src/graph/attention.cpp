@@ -79,9 +79,10 @@ ggml_tensor *attend(Graph &g, ggml_tensor *q, ggml_tensor *k, ggml_tensor *v, ui
 ggml_tensor *attention(Graph &g, const AttentionWeights &w, ggml_tensor *x,
                        const AttentionOptions &options) {
   const auto [q_rows, k_rows, v_rows] = linear_group(g, std::array{&w.q, &w.k, &w.v}, x);
+  // The keys' norm is what they are computed by, the queries' is not.
+  ggml_tensor *k = rope(g, by_head(g, k_rows, w.k_norm), options);
   g.note_kv(w.k.weight, w.v.weight);
   ggml_tensor *q = rope(g, by_head(g, q_rows, w.q_norm), options);
-  ggml_tensor *k = rope(g, by_head(g, k_rows, w.k_norm), options);
   ggml_tensor *v = by_head(g, v_rows, {});
   ggml_tensor *heads = attend(g, q, k, v, options.il);
   return linear(g, w.output, ggml_reshape_2d(g.context(), heads, g.hparams().n_embd_q(), x->ne[1]));

@@ -4,10 +4,6 @@
 
 namespace patchbay {
 
-/// RMS norm over ne[0], times the weight: F32 [n, ...] -> the same shape. The epsilon is the
-/// model's.
-[[nodiscard]] ggml_tensor *rms_norm(Graph &g, const Weight &weight, ggml_tensor *x);
-
 struct AttentionOptions {
   uint32_t il = 0;                     ///< whose cache tensors
   const Weight *rope_freqs = nullptr;  ///< divisors of the rope frequencies, if the model has them

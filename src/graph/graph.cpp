@@ -7,13 +7,13 @@ namespace {
 
 /// An upper bound of the nodes of a step: what a layer's blocks need, plus the transforms of its at
 /// most five inputs where weights are folded, plus their quantising for our own products, plus the
-/// LoRA steps of its at most nine weights.
+/// LoRA steps of its at most nine weights and six norms.
 size_t max_nodes(const HParams &hparams, const LoraStep *lora) {
   constexpr size_t k_per_layer = 96;
   constexpr size_t k_inputs = 5;
   constexpr size_t k_per_rotation = 9;
   constexpr size_t k_per_input_form = 4;  // one per form, and the order of experts
-  constexpr size_t k_lora_weights = 9;
+  constexpr size_t k_lora_weights = 15;
   const size_t per_lora = lora == nullptr ? 0 : lora->max_nodes_per_weight();
   const size_t per_expert_sum = 2 * static_cast<size_t>(hparams.n_expert_used);
   return (hparams.n_layer + 2) * (k_per_layer + k_inputs * (k_per_rotation + k_per_input_form) +
@@ -73,20 +73,27 @@ ggml_tensor *Graph::keep_logits(ggml_tensor *x) {
 }
 
 void Graph::note_use(const Weight &weight, UseKind kind, int32_t i_input) {
-  if (uses_ == nullptr) return;
+  if (recorded_ == nullptr) return;
   const int64_t *ne = weight.tensor->ne;
-  uses_->push_back(
+  recorded_->uses.push_back(
       {.name = weight.name, .kind = kind, .ne = {ne[0], ne[1], ne[2]}, .i_input = i_input});
 }
 
+void Graph::note_norm(const Weight &weight) {
+  if (recorded_ != nullptr)
+    recorded_->norms.push_back({.name = weight.name, .n = weight.tensor->ne[0]});
+}
+
 void Graph::note_kv(const Weight &k, const Weight &v) {
-  if (uses_ == nullptr) return;
+  if (recorded_ == nullptr) return;
+  auto &uses = recorded_->uses;
   const auto is_k = [&](const AdaptableUse &use) { return use.name == k.name; };
   // The queries' weight reads the same input and is not what goes into the cache.
-  const int32_t i_input = std::ranges::find_if(*uses_, is_k)->i_input;
-  for (auto &use : *uses_) {
+  const int32_t i_input = std::ranges::find_if(uses, is_k)->i_input;
+  for (auto &use : uses) {
     if (use.i_input != i_input || use.name == k.name || use.name == v.name) use.feeds_kv = true;
   }
+  for (auto &norm : recorded_->norms) norm.feeds_kv = true;
 }
 
 }  // namespace patchbay

@@ -82,6 +82,12 @@ class Graph {
   /// before the head.
   [[nodiscard]] ggml_tensor *keep_logits(ggml_tensor *x);
   [[nodiscard]] RowSet rows() const { return rows_; }
+  /// Rows of the set that is computed now.
+  [[nodiscard]] int64_t n_rows() const {
+    return rows_ == RowSet::all       ? sizes_.n_tokens
+           : rows_ == RowSet::outputs ? sizes_.n_outputs
+                                      : sizes_.n_logits();
+  }
 
   /// The input `x` as weights of this rotation read it; null until one of them was met. Weights
   /// that share input and width share the node.
@@ -91,11 +97,12 @@ class Graph {
 
   [[nodiscard]] PackedProducts &products() { return products_; }
 
-  /// Recording: every (weight, use) pair that a graph reads is appended to `*uses` while it is
-  /// built.
-  void record_uses(std::vector<AdaptableUse> *uses) { uses_ = uses; }
+  /// Recording: every (weight, use) pair and every norm that a graph reads is appended to those of
+  /// `*base` while it is built.
+  void record_into(BaseInfo *base) { recorded_ = base; }
   /// `i_input`: as in AdaptableUse.
   void note_use(const Weight &weight, UseKind kind, int32_t i_input = -1);
+  void note_norm(const Weight &weight);
   /// Keys and values of a layer were computed by these weights, and from all that was read before.
   void note_kv(const Weight &k, const Weight &v);
   /// A number for an input that several weights read.
@@ -117,7 +124,7 @@ class Graph {
   RowSet rows_ = RowSet::all;
   std::map<std::pair<const ggml_tensor *, const Rotation *>, ggml_tensor *> rotated_;
   PackedProducts products_;
-  std::vector<AdaptableUse> *uses_ = nullptr;
+  BaseInfo *recorded_ = nullptr;
   int32_t n_inputs_ = 0;
 };
 

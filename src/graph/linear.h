@@ -8,10 +8,10 @@
 
 namespace patchbay {
 
-// The seam: the only functions that read a base weight, and the only place where LoRA enters a
-// graph. For every row (token) of the step:  y = W x + b + sum_i strength_i * scale_i * B_i (A_i
-// x), over the row's adapter set. Of a Hadamard-folded weight only the base product reads the
-// transformed input: adapters are trained on the plain one.
+// The seam: the only functions that read a weight that adapters may change, and the only place
+// where LoRA enters a graph. For every row (token) of the step:  y = W x + b + the changes that its
+// adapters make to this weight, see LoraStep. Of a Hadamard-folded weight only the base product
+// reads the transformed input: adapters are trained on the plain one.
 
 /// x F32 [n_in, n_rows] -> F32 [n_out, n_rows]. The bias is added when the layer has one.
 [[nodiscard]] ggml_tensor *linear(Graph &g, const LinearWeights &layer, ggml_tensor *x);
@@ -39,5 +39,9 @@ template <size_t n>
 /// n_used, n_rows]; experts I32 [n_used, n_rows] -> F32 [n_out, n_used, n_rows].
 [[nodiscard]] ggml_tensor *linear_experts(Graph &g, const Weight &weight, ggml_tensor *x,
                                           ggml_tensor *experts);
+
+/// RMS norm over ne[0], times the weight: F32 [n, ..., n_rows] -> the same shape. The epsilon is
+/// the model's.
+[[nodiscard]] ggml_tensor *rms_norm(Graph &g, const Weight &weight, ggml_tensor *x);
 
 }  // namespace patchbay

@@ -17,28 +17,36 @@ size_t width_of(const LoraPool &pool, const AdapterSet &set, const std::vector<s
   int64_t width = 0;
   for (const auto &worn : set) {
     for (const size_t i_use : uses) {
-      const PackedPair *pair = pool.pair(worn.i_adapter, i_use);
-      width += pair == nullptr ? 0 : pair->n_rank();
+      for (const auto &change : pool.changes(worn.i_adapter, i_use)) width += change.n_rank();
     }
   }
   return static_cast<size_t>(width);
 }
 
+bool changes_norm(const LoraPool &pool, const AdapterSet &set, size_t i_norm) {
+  return std::ranges::any_of(
+      set, [&](const Worn &worn) { return pool.norm_change(worn.i_adapter, i_norm) != nullptr; });
+}
+
 /// Adds nodes that write into `y`; the result is a view of it.
 ggml_tensor *add_in_place(ggml_context *c, ggml_tensor *y, std::span<ggml_tensor *const> sources,
-                          ggml_custom_op_t op, LoraOutput &output) {
+                          ggml_custom_op_t op, void *data) {
   std::vector<ggml_tensor *> args(sources.begin(), sources.end());
   return ggml_custom_inplace(c, y, args.data(), static_cast<int>(args.size()), op, GGML_N_TASKS_MAX,
-                             &output);
+                             data);
 }
 
 }  // namespace
 
 LoraShape FusedLora::shape_of(const LoraPool &pool, const Routing &routing) {
-  LoraShape shape{.worn = std::vector<bool>(pool.inputs().size(), false)};
+  const size_t n_inputs = pool.inputs().size();
+  LoraShape shape{.worn = std::vector<bool>(n_inputs + pool.n_norms(), false)};
   size_t widest = 0;
   for (const auto &segment : routing.segments()) {
-    for (size_t i = 0; i < shape.worn.size(); ++i) {
+    for (size_t i = 0; i < pool.n_norms(); ++i) {
+      if (changes_norm(pool, segment.set, i)) shape.worn[n_inputs + i] = true;
+    }
+    for (size_t i = 0; i < n_inputs; ++i) {
       const size_t width = width_of(pool, segment.set, pool.inputs()[i]);
       if (width > 0) shape.worn[i] = true;
       widest = std::max(widest, width);
@@ -48,7 +56,7 @@ LoraShape FusedLora::shape_of(const LoraPool &pool, const Routing &routing) {
   return shape;
 }
 
-FusedLora::FusedLora(const LoraPool &pool, LoraShape shape) : shape_(std::move(shape)) {
+FusedLora::FusedLora(LoraPool &pool, LoraShape shape) : pool_(pool), shape_(std::move(shape)) {
   for (auto &mix : mixes_) mix.pool = &pool;
 }
 
@@ -106,7 +114,7 @@ std::vector<ggml_tensor *> FusedLora::add_linear(Graph &g, ggml_tensor *x,
       sums.push_back({weights, y});
     } else {
       sums.push_back(
-          {weights, add_in_place(g.context(), y, std::array{low}, expand_linear, output)});
+          {weights, add_in_place(g.context(), y, std::array{low}, expand_linear, &output)});
     }
   }
   return split_products(g.context(), sums);
@@ -118,7 +126,7 @@ ggml_tensor *FusedLora::add_embed(Graph &g, const Weight &table, ggml_tensor *y)
   LoraOutput &output = new_output(input);
   output.parts = {{}};
   ggml_tensor *low = new_low(g, std::array{g.inputs().tokens}, 1, y->ne[1], look_up_low, input);
-  return add_in_place(g.context(), y, std::array{low}, expand_linear, output);
+  return add_in_place(g.context(), y, std::array{low}, expand_linear, &output);
 }
 
 ggml_tensor *FusedLora::add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
@@ -129,14 +137,35 @@ ggml_tensor *FusedLora::add_experts(Graph &g, const Weight &weight, ggml_tensor 
   output.parts = {{}};
   ggml_tensor *low =
       new_low(g, std::array{x, experts}, experts->ne[0], experts->ne[1], shrink_experts, input);
-  return add_in_place(g.context(), y, std::array{low, experts}, expand_experts, output);
+  return add_in_place(g.context(), y, std::array{low, experts}, expand_experts, &output);
+}
+
+ggml_tensor *FusedLora::add_norm(Graph &g, const Weight &weight, ggml_tensor *unit,
+                                 ggml_tensor *y) {
+  const LoraPool &pool = *mixes_[0].pool;
+  const size_t i_norm = pool.find_norm(weight.name);
+  if (i_norm == LoraPool::k_nowhere || !shape_.worn[pool.inputs().size() + i_norm]) return y;
+  LoraNorm &norm = norms_.emplace_back(LoraNorm{.mix = &mixes_[static_cast<size_t>(g.rows())],
+                                                .i_norm = i_norm,
+                                                .row_size = ggml_nelements(y) / g.n_rows()});
+  return add_in_place(g.context(), y, std::array{unit}, change_norm, &norm);
 }
 
 void FusedLora::upload(const Routing &routing, const OutputRows &rows,
                        std::span<const int32_t> /*tokens*/) {
-  mixes_[static_cast<size_t>(RowSet::all)].segments = routing.segments();
-  mixes_[static_cast<size_t>(RowSet::outputs)].segments = routing.select(rows.outputs).segments();
-  mixes_[static_cast<size_t>(RowSet::logits)].segments = routing.select(rows.logits).segments();
+  const auto fill = [&](RowSet set, const Routing &of_set) {
+    LoraMix &mix = mixes_[static_cast<size_t>(set)];
+    mix.segments = of_set.segments();
+    mix.has_dora = std::ranges::any_of(mix.segments, [&](const Segment &segment) {
+      return std::ranges::any_of(
+          segment.set, [&](const Worn &worn) { return mix.pool->has_dora(worn.i_adapter); });
+    });
+  };
+  fill(RowSet::all, routing);
+  const LoraMix &all = mixes_[static_cast<size_t>(RowSet::all)];
+  if (all.has_dora) pool_.hold_gains(all.segments);
+  fill(RowSet::outputs, routing.select(rows.outputs));
+  fill(RowSet::logits, routing.select(rows.logits));
 }
 
 }  // namespace patchbay

@@ -45,30 +45,30 @@ const StackedTarget *LoraInputs::find(std::string_view use) const {
   return target != nullptr && shape_.worn[target->i_slots] ? target : nullptr;
 }
 
-LoraInputs::Inputs &LoraInputs::inputs(const StackedTarget &target, RowSet rows) {
-  return inputs_[{target.i_slots, rows}];
+const StackedNorm *LoraInputs::find_norm(std::string_view norm) const {
+  const StackedNorm *found = stacks_.find_norm(norm);
+  return found != nullptr && shape_.worn[found->i_slots] ? found : nullptr;
 }
 
-ggml_tensor *LoraInputs::slots(ggml_context *context, const StackedTarget &target, RowSet rows) {
-  ggml_tensor *&tensor = inputs(target, rows).slots;
+ggml_tensor *LoraInputs::slots(ggml_context *context, size_t i_slots, RowSet rows) {
+  ggml_tensor *&tensor = inputs_[{i_slots, rows}].slots;
   if (tensor == nullptr) {
     tensor = new_input(context, GGML_TYPE_I32, n_lanes(), n_rows_[static_cast<size_t>(rows)]);
   }
   return tensor;
 }
 
-ggml_tensor *LoraInputs::strengths(ggml_context *context, const StackedTarget &target,
-                                   RowSet rows) {
-  ggml_tensor *&tensor = inputs(target, rows).strengths;
+ggml_tensor *LoraInputs::strengths(ggml_context *context, size_t i_slots, RowSet rows) {
+  ggml_tensor *&tensor = inputs_[{i_slots, rows}].strengths;
   if (tensor == nullptr) {
     tensor = new_input(context, GGML_TYPE_F32, 1, n_lanes(), n_rows_[static_cast<size_t>(rows)]);
   }
   return tensor;
 }
 
-ggml_tensor *LoraInputs::expert_slots(ggml_context *context, const StackedTarget &target,
-                                      RowSet rows, int64_t n_expert) {
-  ggml_tensor *&tensor = inputs(target, rows).expert_slots;
+ggml_tensor *LoraInputs::expert_slots(ggml_context *context, size_t i_slots, RowSet rows,
+                                      int64_t n_expert) {
+  ggml_tensor *&tensor = inputs_[{i_slots, rows}].expert_slots;
   if (tensor == nullptr) {
     tensor =
         new_input(context, GGML_TYPE_I32, n_lanes(), n_expert, n_rows_[static_cast<size_t>(rows)]);

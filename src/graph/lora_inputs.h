@@ -28,18 +28,20 @@ class LoraInputs {
   /// The slots for `use` if some token of the step wears an adapter that targets it, else
   /// nullptr.
   [[nodiscard]] const StackedTarget *find(std::string_view use) const;
+  /// The same of a norm.
+  [[nodiscard]] const StackedNorm *find_norm(std::string_view norm) const;
 
   [[nodiscard]] int64_t n_lanes() const { return static_cast<int64_t>(shape_.n_width); }
 
-  // Inputs for a target; see upload() for their contents.
-  [[nodiscard]] ggml_tensor *slots(ggml_context *context, const StackedTarget &target,
+  // Inputs for a target or a norm, by its slot map; see upload() for their contents.
+  [[nodiscard]] ggml_tensor *slots(ggml_context *context, size_t i_slots,
                                    RowSet rows);  // I32 [n_lanes, n_rows]
-  [[nodiscard]] ggml_tensor *strengths(ggml_context *context, const StackedTarget &target,
+  [[nodiscard]] ggml_tensor *strengths(ggml_context *context, size_t i_slots,
                                        RowSet rows);  // F32 [1, n_lanes, n_rows]
   /// For each row and expert, the index into the experts of all slots: I32 [n_lanes, n_expert,
   /// n_rows].
-  [[nodiscard]] ggml_tensor *expert_slots(ggml_context *context, const StackedTarget &target,
-                                          RowSet rows, int64_t n_expert);
+  [[nodiscard]] ggml_tensor *expert_slots(ggml_context *context, size_t i_slots, RowSet rows,
+                                          int64_t n_expert);
   /// Rows of an embedding's A: I32 [n_lanes * n_rows].
   [[nodiscard]] ggml_tensor *embed_rows(ggml_context *context, const StackedTarget &target);
 
@@ -55,7 +57,6 @@ class LoraInputs {
     ggml_tensor *expert_slots = nullptr;
   };
 
-  Inputs &inputs(const StackedTarget &target, RowSet rows);
   void upload_rows(const Inputs &inputs, const SlotMap &map, const Routing &routing) const;
   void upload_embed_rows(const StackedTarget &target, ggml_tensor *rows, const Routing &routing,
                          std::span<const int32_t> tokens) const;

@@ -24,6 +24,8 @@ class PortableLora final : public LoraStep {
   [[nodiscard]] ggml_tensor *add_embed(Graph &g, const Weight &table, ggml_tensor *y) override;
   [[nodiscard]] ggml_tensor *add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
                                          ggml_tensor *experts, ggml_tensor *y) override;
+  [[nodiscard]] ggml_tensor *add_norm(Graph &g, const Weight &weight, ggml_tensor *unit,
+                                      ggml_tensor *y) override;
   [[nodiscard]] size_t max_nodes_per_weight() const override;
   void upload(const Routing &routing, const OutputRows &rows,
               std::span<const int32_t> tokens) override {
@@ -31,6 +33,17 @@ class PortableLora final : public LoraStep {
   }
 
  private:
+  /// Of one weight: the changes of lanes, low-rank vectors low [n_rank, n_lanes, n_rows] already
+  /// times the strengths, null where nobody has a product there. `ids`: matrices of the stacks, I32
+  /// [n_lanes, n_rows].
+  struct Lanes {
+    const StackedTarget *target = nullptr;
+    ggml_tensor *low = nullptr;
+    ggml_tensor *ids = nullptr;
+    ggml_tensor *strengths = nullptr;  // F32 [1, n_lanes, n_rows]
+  };
+  [[nodiscard]] static ggml_tensor *add_changes(ggml_context *c, const Lanes &lanes,
+                                                ggml_tensor *y);
   [[nodiscard]] ggml_tensor *add_to_one(Graph &g, const Weight &weight, ggml_tensor *x,
                                         ggml_tensor *y);
 

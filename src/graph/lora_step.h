@@ -31,7 +31,8 @@ struct OutputRows {
 struct LoraShape {
   /// Portable: lanes of the largest set. Fused: numbers in a row's low-rank vector.
   size_t n_width = 0;
-  /// Portable, per slot map, and fused, per input of the base: some row wears an adapter there.
+  /// Portable, per slot map, and fused, per input of the base and then per norm of it: some row
+  /// wears an adapter there.
   std::vector<bool> worn;
   /// Portable: which stacks the graph reads.
   uint64_t version = 0;
@@ -59,9 +60,15 @@ struct BaseProduct {
 [[nodiscard]] std::vector<ggml_tensor *> split_products(ggml_context *context,
                                                         std::span<const BaseProduct> products);
 
-/// The low-rank part of one graph: adds its nodes while the graph is built, holds what they read,
-/// and is filled anew for every run. One class per form. Each add function returns what it was
-/// given when no token of the step wears an adapter there.
+/// What adapters change in one graph: adds its nodes while the graph is built, holds what they
+/// read, and is filled anew for every run. One class per form. Each add function returns what it
+/// was given when no token of the step wears an adapter there.
+///
+/// For a row that wears adapters i at strengths t_i, with y0 = W x of the base:
+///   y = y0 + sum of t_i s_i B_i (A_i x) + t_i c_i                    a pair, and a bias's change c
+///   y = y0 + sum of (g_i - 1) y0 + g_i t_i s_i B_i (A_i x)           a pair of DoRA, g_i of t_i
+///   y = unit w + sum of t_i unit d_i                                 a norm, and its weight's
+///   change
 class LoraStep {
  public:
   LoraStep() = default;
@@ -80,6 +87,10 @@ class LoraStep {
   /// n_rows].
   [[nodiscard]] virtual ggml_tensor *add_experts(Graph &g, const Weight &weight, ggml_tensor *x,
                                                  ggml_tensor *experts, ggml_tensor *y) = 0;
+
+  /// unit F32 [n, n_heads, n_rows] or [n, n_rows]: normed; y the same times the base's weight.
+  [[nodiscard]] virtual ggml_tensor *add_norm(Graph &g, const Weight &weight, ggml_tensor *unit,
+                                              ggml_tensor *y) = 0;
 
   /// An upper bound of the nodes that one weight adds.
   [[nodiscard]] virtual size_t max_nodes_per_weight() const = 0;

@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 }
 
 /// A file that is not part of a PEFT folder: a GGUF adapter, or a mistake that can be named.
-std::shared_ptr<Adapter> load_file(const fs::path &path, const BaseInfo &base) {
+std::shared_ptr<Adapter> load_file(const fs::path &path, const BaseInfo &base,
+                                   const AdapterLoadOptions &options) {
   const auto kind = guess_file_kind(MappedFile::open(path).bytes());
   if (kind == FileKind::safetensors) {
     refuse(path, "is a safetensors file of which nothing says how to read it",
@@ -29,7 +30,7 @@ std::shared_ptr<Adapter> load_file(const fs::path &path, const BaseInfo &base) {
   if (kind == FileKind::zip || kind == FileKind::pickle) {
     refuse(path, "looks like a pickle file, which is never read", k_recipe_for_pickle);
   }
-  return load_gguf_adapter(path, base);
+  return load_gguf_adapter(path, base, options);
 }
 
 }  // namespace
@@ -42,9 +43,10 @@ const FactorPair *Adapter::find(std::string_view target) const {
 }
 
 std::shared_ptr<const Adapter> load_adapter(const fs::path &path, const BaseInfo &base,
-                                            std::string name) {
+                                            std::string name, const AdapterLoadOptions &options) {
   const auto folder = find_peft_folder(path);
-  auto adapter = folder ? load_peft_adapter(*folder, base) : load_file(path, base);
+  auto adapter =
+      folder ? load_peft_adapter(*folder, base, options) : load_file(path, base, options);
   if (!name.empty()) adapter->name = std::move(name);
   return adapter;
 }

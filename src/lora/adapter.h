@@ -14,6 +14,7 @@
 
 #include "base/sha256.h"
 #include "model/base_info.h"
+#include "patchbay/adapter_options.hpp"
 
 namespace patchbay {
 
@@ -64,6 +65,8 @@ struct Replacement {
 
 enum class AdapterFormat { gguf, peft };
 
+struct AdapterChanges;
+
 /// SHA-256 of an adapter's content, see digest_of().
 using AdapterDigest = Sha256Digest;
 
@@ -80,10 +83,13 @@ struct Adapter {
       invocation_tokens;  ///< aLoRA (arXiv 2504.12397): empty for an ordinary adapter
   std::string task_name;
   std::string prompt_prefix;
-  std::string base_name;              ///< what the file says it was trained on; may be empty
+  std::string base_name;  ///< what the file says it was trained on; may be empty
+  /// What steps add; null where that was not asked for, or the base had no numbers. See
+  /// changes_of().
+  std::shared_ptr<const AdapterChanges> changes;
   std::vector<std::string> notes;     ///< warnings and what was left out, with counts, for listings
   bool cannot_change_output = false;  ///< every scale is 0 or every B is zero
-  size_t size_bytes = 0;              ///< of all factors
+  size_t size_bytes = 0;              ///< of all factors and replacements, and of `changes`
   AdapterDigest
       digest{};  ///< of the content, whatever its name; orders adapters where order must not matter
 
@@ -95,6 +101,7 @@ struct Adapter {
 /// exactly; never loads half an adapter. `name` empty: the file stem or folder name. Any thread.
 [[nodiscard]] std::shared_ptr<const Adapter> load_adapter(const std::filesystem::path &path,
                                                           const BaseInfo &base,
-                                                          std::string name = {});
+                                                          std::string name = {},
+                                                          const AdapterLoadOptions &options = {});
 
 }  // namespace patchbay

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "lora/adapter_changes.h"
 #include "lora/digest.h"
 #include "lora/factor_ops.h"
 
@@ -62,7 +63,10 @@ std::string letters(std::string_view name) {
   return found;
 }
 
-bool has_effect(const FactorPair &pair) { return pair.scale != 0 && !all_zero(pair.b); }
+bool has_effect(const FactorPair &pair) {
+  if (pair.magnitude.n_elements() > 0) return true;
+  return pair.scale != 0 && !(all_zero(pair.b) && all_zero(pair.bias));
+}
 
 }  // namespace
 
@@ -77,19 +81,54 @@ bool names_differ_clearly(std::string_view one, std::string_view other) {
   return !share_one(words_one, words_other) && letters(one) != letters(other);
 }
 
-void finish_adapter(Adapter &adapter) {
-  std::sort(
-      adapter.pairs.begin(), adapter.pairs.end(),
-      [](const FactorPair &one, const FactorPair &other) { return one.target < other.target; });
-  adapter.size_bytes = 0;
-  for (const auto &pair : adapter.pairs)
-    adapter.size_bytes += pair.a.data.size() + pair.b.data.size();
+void finish_adapter(Adapter &adapter, const BaseInfo &base) {
+  std::ranges::sort(adapter.pairs, {}, &FactorPair::target);
+  std::ranges::sort(adapter.replacements, {}, &Replacement::tensor);
+  adapter.changes = make_changes(adapter, base);
+  adapter.size_bytes = adapter.changes == nullptr ? 0 : adapter.changes->size_bytes;
+  for (const auto &pair : adapter.pairs) {
+    for (const Factor *factor : {&pair.a, &pair.b, &pair.magnitude, &pair.bias})
+      adapter.size_bytes += factor->data.size();
+  }
+  for (const auto &replacement : adapter.replacements)
+    adapter.size_bytes += replacement.value.data.size();
   adapter.digest = digest_of(adapter);
   adapter.cannot_change_output =
-      std::none_of(adapter.pairs.begin(), adapter.pairs.end(), has_effect);
+      adapter.replacements.empty() && std::ranges::none_of(adapter.pairs, has_effect);
   if (adapter.cannot_change_output) {
     adapter.notes.emplace_back("cannot change the output: every scale is 0 or every B is zero");
   }
+}
+
+std::vector<std::string> describe_extras(const Adapter &adapter) {
+  std::vector<std::string> texts;
+  const auto tell = [&](size_t n, std::string_view what) {
+    if (n > 0) texts.push_back(fmt::format("{} {}", n, what));
+  };
+  const auto count_pairs = [&](const Factor FactorPair::*part) {
+    return static_cast<size_t>(std::ranges::count_if(
+        adapter.pairs, [&](const FactorPair &pair) { return (pair.*part).n_elements() > 0; }));
+  };
+  const auto count_replaced = [&](auto is_one) {
+    return static_cast<size_t>(std::ranges::count_if(adapter.replacements, is_one));
+  };
+  const auto is_vector = [](const Replacement &one) {
+    return one.rows.empty() && one.value.n_elements() == one.value.ne[0];
+  };
+  tell(count_pairs(&FactorPair::magnitude), "pairs have DoRA lengths");
+  tell(count_pairs(&FactorPair::bias), "pairs have a bias of their own");
+  tell(count_replaced(
+           [&](const Replacement &one) { return is_vector(one) && one.tensor.ends_with(".bias"); }),
+       "biases are replaced");
+  tell(count_replaced([&](const Replacement &one) {
+         return is_vector(one) && !one.tensor.ends_with(".bias");
+       }),
+       "norms are replaced");
+  tell(count_replaced([](const Replacement &one) { return !one.rows.empty(); }),
+       "tables have new rows of tokens");
+  tell(count_replaced([&](const Replacement &one) { return one.rows.empty() && !is_vector(one); }),
+       "whole matrices are replaced");
+  return texts;
 }
 
 void note_other_base(Adapter &adapter, const BaseInfo &base) {

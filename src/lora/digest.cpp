@@ -19,7 +19,16 @@ AdapterDigest digest_of(const Adapter &adapter) {
     hash.value(pair.scale);
     add(hash, pair.a);
     add(hash, pair.b);
+    add(hash, pair.magnitude);
+    add(hash, pair.bias);
   }
+  for (const auto &replacement : adapter.replacements) {
+    hash.text(replacement.tensor);
+    add(hash, replacement.value);
+    hash.value(replacement.rows.size());
+    hash.bytes(std::as_bytes(std::span(replacement.rows)));
+  }
+  hash.value(adapter.invocation_tokens.size());
   hash.bytes(std::as_bytes(std::span(adapter.invocation_tokens)));
   return hash.finish();
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <utility>
@@ -15,8 +14,11 @@
 #include "lora/adaptable.h"
 #include "lora/adapter_summary.h"
 #include "lora/factor_ops.h"
+#include "lora/gguf_extras.h"
+#include "lora/gguf_factors.h"
 #include "lora/gguf_halves.h"
 #include "lora/invocation_tokens.h"
+#include "lora/replacements.h"
 
 namespace patchbay {
 namespace {
@@ -64,24 +66,8 @@ void read_settings(const GgufFile &file, const BaseInfo &base, Adapter &adapter)
   adapter.base_name = file.get_string(k_gguf_base_name).value_or("");
 }
 
-[[noreturn]] void refuse_suffix(const GgufFile &file, const GgufTensor &tensor) {
-  LoadError::Parts parts{.path = file.path(), .item = tensor.name};
-  const auto role = std::string_view(tensor.name).substr(tensor.name.find_last_of('.') + 1);
-  if (role.starts_with("patchbay_")) {
-    parts.problem = "is a part of an adapter that this version cannot apply";
-  } else if (tensor.name.ends_with("_norm.weight")) {
-    parts.problem = "replaces a norm, and replacing norms is not supported";
-  } else {
-    parts.problem = "has unexpected suffix";
-    parts.hint = "an adapter holds .lora_a and .lora_b tensors only";
-  }
-  throw LoadError(std::move(parts));
-}
-
-HalvesByTarget pair_factors(const GgufFile &file) {
-  auto [pairs, others] = sort_halves(file);
-  if (!others.empty()) refuse_suffix(file, *others.front());
-  for (const auto &[target, halves] : pairs) {
+void check_halves(const GgufFile &file, const GgufAdapterTensors &tensors) {
+  for (const auto &[target, halves] : tensors.pairs) {
     if (halves.a != nullptr && halves.b != nullptr) continue;
     throw LoadError({.path = file.path(),
                      .item = target,
@@ -89,10 +75,9 @@ HalvesByTarget pair_factors(const GgufFile &file) {
                      .wanted = "lora_a and lora_b",
                      .found = halves.a != nullptr ? "lora_a only" : "lora_b only"});
   }
-  if (pairs.empty()) {
+  if (tensors.pairs.empty() && tensors.others.empty()) {
     throw LoadError({.path = file.path(), .problem = "holds no LoRA pair at all"});
   }
-  return pairs;
 }
 
 void check_targets(const GgufFile &file, const HalvesByTarget &pairs, const BaseInfo &base) {
@@ -173,44 +158,6 @@ void check_against(const GgufFile &file, const HalvesByTarget &pairs, const Base
   }
 }
 
-/// Dequantises row by row; rows are copied first because the file may align its data to less than
-/// the blocks need.
-std::vector<float> dequantize(const GgufTensor &tensor, ggml_to_float_t to_float) {
-  const size_t row_bytes = ggml_row_size(tensor.type, tensor.ne[0]);
-  const auto n_in = static_cast<size_t>(tensor.ne[0]);
-  std::vector<float> values(tensor.data.size() / row_bytes * n_in);
-  std::vector<std::byte> row(row_bytes);
-  for (size_t i = 0; i * row_bytes < tensor.data.size(); ++i) {
-    std::memcpy(row.data(), tensor.data.data() + i * row_bytes, row_bytes);
-    to_float(row.data(), values.data() + i * n_in, tensor.ne[0]);
-  }
-  return values;
-}
-
-Factor read_factor(const std::shared_ptr<const GgufFile> &file, const GgufTensor &tensor) {
-  const auto refuse = [&](std::string problem) {
-    throw LoadError({.path = file->path(), .item = tensor.name, .problem = std::move(problem)});
-  };
-  const std::array<int64_t, 3> ne{tensor.ne[0], tensor.ne[1], tensor.ne[2]};
-  const auto *traits = ggml_get_type_traits(tensor.type);
-  Factor factor;
-  if (is_factor_type(tensor.type)) {
-    factor = {.type = tensor.type, .ne = ne, .data = tensor.data, .owner = file};
-  } else if (tensor.type == GGML_TYPE_F64) {
-    if (auto values = f64_to_f32(tensor.data)) {
-      factor = make_factor(ne, std::move(*values));
-    } else {
-      refuse("holds a number that overflows F32");
-    }
-  } else if (traits->to_float != nullptr) {
-    factor = make_factor(ne, dequantize(tensor, traits->to_float));
-  } else {
-    refuse(fmt::format("has type {}, which cannot be a factor", traits->type_name));
-  }
-  if (!all_finite(factor)) refuse("holds NaN or infinity");
-  return factor;
-}
-
 float pair_scale(const GgufFile &file, double alpha, int64_t n_rank) {
   const double scale = gguf_scale(alpha, n_rank);
   if (std::abs(scale) > std::numeric_limits<float>::max()) {
@@ -237,8 +184,8 @@ std::vector<FactorPair> read_pairs(const std::shared_ptr<const GgufFile> &file,
 
 }  // namespace
 
-std::shared_ptr<Adapter> load_gguf_adapter(const std::filesystem::path &path,
-                                           const BaseInfo &base) {
+std::shared_ptr<Adapter> load_gguf_adapter(const std::filesystem::path &path, const BaseInfo &base,
+                                           const AdapterLoadOptions &options) {
   const auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
   check_header(*file, base);
   auto adapter = std::make_shared<Adapter>();
@@ -246,10 +193,14 @@ std::shared_ptr<Adapter> load_gguf_adapter(const std::filesystem::path &path,
   adapter->path = path.string();
   adapter->format = AdapterFormat::gguf;
   read_settings(*file, base, *adapter);
-  const auto halves = pair_factors(*file);
-  check_against(*file, halves, base);
-  adapter->pairs = read_pairs(file, halves, base, adapter->alpha);
-  finish_adapter(*adapter);
+  const auto tensors = sort_halves(*file);
+  check_extra_names(*file, tensors.others, base);
+  check_halves(*file, tensors);
+  check_against(*file, tensors.pairs, base);
+  adapter->pairs = read_pairs(file, tensors.pairs, base, adapter->alpha);
+  read_gguf_extras(file, tensors.others, base, *adapter);
+  settle_replacements(options, base, *adapter);
+  finish_adapter(*adapter, base);
   note_other_base(*adapter, base);
   return adapter;
 }

@@ -15,6 +15,8 @@
 #include "lora/peft_folder.h"
 #include "lora/peft_modules.h"
 #include "lora/peft_pairs.h"
+#include "lora/peft_replacements.h"
+#include "lora/replacements.h"
 
 namespace patchbay {
 namespace {
@@ -64,8 +66,9 @@ void note_left_out(const PeftModules &modules, std::vector<std::string> &notes) 
 
 }  // namespace
 
-std::shared_ptr<Adapter> load_peft_adapter(const fs::path &folder, const BaseInfo &base) {
-  const auto config = read_peft_config(folder / k_peft_config);
+std::shared_ptr<Adapter> load_peft_adapter(const fs::path &folder, const BaseInfo &base,
+                                           const AdapterLoadOptions &options) {
+  const auto config = read_peft_config(folder / k_peft_config, options);
   check_layers(config, base);
   auto invocation_tokens = invocation_tokens_for(config, base);
   const auto file = std::make_shared<const SafetensorsFile>(open_peft_weights(folder));
@@ -75,13 +78,15 @@ std::shared_ptr<Adapter> load_peft_adapter(const fs::path &folder, const BaseInf
   adapter->path = folder.string();
   adapter->format = AdapterFormat::peft;
   adapter->pairs = make_pairs(config, file, modules, base);
+  adapter->replacements = make_replacements(config, file, modules, base);
   adapter->alpha = config.alpha;
   adapter->invocation_tokens = std::move(invocation_tokens);
   adapter->base_name = config.base_name;
   adapter->notes = config.notes;
   note_doubts(config, modules, adapter->notes);
   note_left_out(modules, adapter->notes);
-  finish_adapter(*adapter);
+  settle_replacements(options, base, *adapter);
+  finish_adapter(*adapter, base);
   note_other_base(*adapter, base);
   return adapter;
 }

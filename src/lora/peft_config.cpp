@@ -25,16 +25,14 @@ constexpr int64_t k_max_rank = std::numeric_limits<int32_t>::max();
 struct RefusedOption {
   const char *key;
   const char *reason;
+  const char *hint;
 };
 
 constexpr RefusedOption k_refused[] = {
-    {"use_dora", "DoRA rescales whole rows of the base, and that is not supported"},
-    {"use_qalora", "QALoRA pools the input of A, and that is not supported"},
-    {"use_bdlora", "BD-LoRA stores block-diagonal factors, and that is not supported"},
-    {"kasa_config", "KaSA belongs to a base without its smallest singular parts"},
-    {"arrow_config", "Arrow routes between several adapters, and that is not supported"},
-    {"lora_bias", "a bias on lora_B is not supported"},
-    {"trainable_token_indices", "replaced token rows are not supported"},
+    {"kasa_config", "KaSA belongs to a base without its smallest singular parts",
+     "merge it into its base with PEFT, and extract a plain LoRA from the difference"},
+    {"arrow_config", "Arrow routes each token between several adapters",
+     "load the adapters themselves, with strengths"},
 };
 
 /// Read here, or without meaning for inference.
@@ -115,15 +113,17 @@ void check_peft_type(const JsonFile &json) {
 
 /// Some initialisations take a part out of the base weight; the saved pair then belongs to what was
 /// left.
-void check_initialization(const JsonFile &json) {
+void check_initialization(const JsonFile &json, const AdapterLoadOptions &options) {
   constexpr const char *k_key = "init_lora_weights";
   const auto *value = json.find(k_key);
   if (value == nullptr || value->is_boolean()) return;
   const auto name = ascii_lower(json.get_string(k_key).value_or(""));
   if (name.starts_with("pissa") || name.starts_with("corda") || name == "olora" ||
       name == "lora_ga" || name == "loftq") {
+    if (options.base_is_residual) return;
     refuse_option(json, k_key, "trained from a modified base",
-                  "save it again with `path_initial_model_for_weight_conversion`");
+                  "save it again with `path_initial_model_for_weight_conversion`, or give "
+                  "--base-is-residual if the base is that modified one");
   }
   if (name != "gaussian" && name != "orthogonal" && name != "eva" && name != "mica") {
     refuse_option(json, k_key, "the name is unknown");
@@ -146,35 +146,37 @@ std::optional<int64_t> count_layers_in_order(const ordered_json &ranges) {
 
 constexpr const char *k_layer_replication = "layer_replication";
 constexpr const char *k_other_layers = "the adapter belongs to a base with other layers";
+constexpr const char *k_hint_layers =
+    "make the base with its repeated layers written out, and drop "
+    "the option";
 
 std::optional<int64_t> read_layer_replication(const JsonFile &json) {
   const auto *value = json.find(k_layer_replication);
   if (value == nullptr || is_unset(*value)) return std::nullopt;
   const auto n_layer = count_layers_in_order(*value);
-  if (!n_layer) refuse_option(json, k_layer_replication, k_other_layers);
+  if (!n_layer) refuse_option(json, k_layer_replication, k_other_layers, k_hint_layers);
   return n_layer;
 }
 
-void check_replacements(const JsonFile &json) {
-  if (const auto bias = json.get_string("bias").value_or("none"); bias != "none") {
-    refuse_option(json, "bias", "replaced biases are not supported");
-  }
-  if (const auto *saved = json.find("modules_to_save"); saved != nullptr && !is_unset(*saved)) {
-    refuse_option(json, "modules_to_save", "whole replaced modules are not supported");
-  }
+void check_bias(const JsonFile &json) {
+  const auto bias = json.get_string("bias").value_or("none");
+  if (bias != "none" && bias != "all" && bias != "lora_only")
+    refuse_option(json, "bias", "the name is unknown");
 }
 
-void check_options(const JsonFile &json) {
+void check_options(const JsonFile &json, const AdapterLoadOptions &options) {
   check_peft_type(json);
-  check_initialization(json);
+  check_initialization(json, options);
   for (const auto &option : k_refused) {
     const auto *value = json.find(option.key);
-    if (value != nullptr && !is_unset(*value)) refuse_option(json, option.key, option.reason);
+    if (value != nullptr && !is_unset(*value))
+      refuse_option(json, option.key, option.reason, option.hint);
   }
   if (json.find("enable_lora") != nullptr) {
-    refuse_option(json, "enable_lora", "grouped factors of fused projections are not supported");
+    refuse_option(json, "enable_lora", "grouped factors of fused projections are not supported",
+                  "save it again with PEFT 0.3 or newer");
   }
-  check_replacements(json);
+  check_bias(json);
 }
 
 /// Throws when the key is absent: PEFT's defaults have no meaning for a file that PEFT did not
@@ -257,6 +259,82 @@ void check_alora(const JsonFile &json, const PeftConfig &config) {
   }
 }
 
+std::optional<int64_t> read_qalora_group(const JsonFile &json) {
+  if (!json.get_bool("use_qalora").value_or(false)) return std::nullopt;
+  constexpr int64_t k_default = 16;  // of PEFT
+  const int64_t group = json.get_integer("qalora_group_size").value_or(k_default);
+  if (group < 1) refuse_option(json, "qalora_group_size", "a group has at least one input");
+  return group;
+}
+
+/// A list of strings inside an option; empty when it is absent.
+std::vector<std::string> strings_in(const JsonFile &json, const char *option, const char *key) {
+  const auto &object = json.root().at(option);
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return {};
+  const auto is_string = [](const ordered_json &item) { return item.is_string(); };
+  if (!found->is_array() || !std::all_of(found->begin(), found->end(), is_string))
+    refuse_option(json, option, fmt::format("{} is no list of names", key));
+  return found->get<std::vector<std::string>>();
+}
+
+std::optional<BlockDiagonal> read_block_diagonal(const JsonFile &json) {
+  constexpr const char *k_option = "use_bdlora";
+  const auto *value = json.find(k_option);
+  if (value == nullptr || is_unset(*value)) return std::nullopt;
+  if (!value->is_object()) json.refuse_type(k_option, "an object");
+  const auto n_blocks =
+      value->contains("nblocks") ? as_integer(value->at("nblocks")) : std::optional<int64_t>(1);
+  if (!n_blocks || *n_blocks < 1 || *n_blocks > k_max_rank)
+    refuse_option(json, k_option, "nblocks is no number of blocks");
+  return BlockDiagonal{.n_blocks = *n_blocks,
+                       .a = strings_in(json, k_option, "target_modules_bd_a"),
+                       .b = strings_in(json, k_option, "target_modules_bd_b")};
+}
+
+std::vector<TrainableTokens> read_trainable_tokens(const JsonFile &json) {
+  constexpr const char *k_option = "trainable_token_indices";
+  const auto *value = json.find(k_option);
+  if (value == nullptr || is_unset(*value)) return {};
+  const auto read_tokens = [&](const ordered_json &list) {
+    std::vector<int64_t> tokens;
+    if (!list.is_array()) json.refuse_type(k_option, "a list of tokens, or one for each table");
+    for (const auto &item : list) {
+      const auto token = as_integer(item);
+      if (!token || *token < 0) refuse_option(json, k_option, "a token is no number");
+      tokens.push_back(*token);
+    }
+    return tokens;
+  };
+  if (value->is_array()) return {{"embed_tokens", read_tokens(*value)}};
+  if (!value->is_object()) json.refuse_type(k_option, "a list of tokens, or one for each table");
+  std::vector<TrainableTokens> tables;
+  for (const auto &[module, list] : value->items()) tables.push_back({module, read_tokens(list)});
+  return tables;
+}
+
+/// What PEFT refuses together means nothing.
+void check_combinations(const JsonFile &json, const PeftConfig &config) {
+  if (!config.uses_dora) return;
+  if (config.has_lora_bias)
+    refuse_option(json, "use_dora", "DoRA with lora_bias has no meaning in PEFT");
+  if (!config.invocation_tokens.empty())
+    refuse_option(json, "use_dora", "DoRA with aLoRA has no meaning in PEFT");
+  if (!config.target_parameters.empty())
+    refuse_option(json, "use_dora", "DoRA with target_parameters has no meaning in PEFT");
+}
+
+void note_residual(const JsonFile &json, const AdapterLoadOptions &options,
+                   std::vector<std::string> &notes) {
+  const auto *init = json.find("init_lora_weights");
+  if (options.base_is_residual && init != nullptr && init->is_string()) {
+    notes.push_back(
+        fmt::format("init_lora_weights = {}: taken as trained on this very base, as "
+                    "--base-is-residual says",
+                    shown(*init)));
+  }
+}
+
 std::vector<std::string> note_unknown_keys(const JsonFile &json) {
   std::vector<std::string> unknown;
   for (const auto &[key, value] : json.root().items()) {
@@ -291,9 +369,9 @@ double PeftConfig::scale_of(std::string_view module, int64_t n_rank_found) const
   return alpha_pattern.find(module).value_or(alpha) / (rank_stabilized ? std::sqrt(rank) : rank);
 }
 
-PeftConfig read_peft_config(const std::filesystem::path &path) {
+PeftConfig read_peft_config(const std::filesystem::path &path, const AdapterLoadOptions &options) {
   const auto json = JsonFile::open(path);
-  check_options(json);
+  check_options(json, options);
   PeftConfig config{.path = json.path(),
                     .n_rank = checked_rank(json, "r", required(json, "r", json.get_integer("r"))),
                     .alpha = required(json, "lora_alpha", json.get_number("lora_alpha")),
@@ -305,11 +383,18 @@ PeftConfig read_peft_config(const std::filesystem::path &path) {
                         json.get_strings("target_parameters").value_or(std::vector<std::string>{}),
                     .peft_version = read_version(json),
                     .ties_weights = json.get_bool("ensure_weight_tying").value_or(false),
+                    .uses_dora = json.get_bool("use_dora").value_or(false),
+                    .has_lora_bias = json.get_bool("lora_bias").value_or(false),
+                    .qalora_group = read_qalora_group(json),
+                    .block_diagonal = read_block_diagonal(json),
+                    .trainable_tokens = read_trainable_tokens(json),
                     .invocation_tokens = read_invocation_tokens(json),
                     .n_layer_kept = read_layer_replication(json),
                     .base_name = json.get_string("base_model_name_or_path").value_or(""),
                     .notes = note_unknown_keys(json)};
+  check_combinations(json, config);
   check_alora(json, config);
+  note_residual(json, options, config.notes);
   return config;
 }
 
@@ -321,7 +406,8 @@ void check_layers(const PeftConfig &config, const BaseInfo &base) {
                    .item = k_layer_replication,
                    .problem = fmt::format("cannot be honoured: {}", k_other_layers),
                    .wanted = fmt::format("all {}", n_layer),
-                   .found = fmt::format("the first {}", n_kept)});
+                   .found = fmt::format("the first {}", n_kept),
+                   .hint = k_hint_layers});
 }
 
 std::vector<int32_t> invocation_tokens_for(const PeftConfig &config, const BaseInfo &base) {

@@ -8,10 +8,24 @@
 #include <string_view>
 #include <vector>
 
+#include "lora/adapter.h"
 #include "lora/peft_pattern.h"
 #include "model/base_info.h"
 
 namespace patchbay {
+
+/// `use_bdlora`: one half of a pair is block-diagonal and stored without the zeros.
+struct BlockDiagonal {
+  int64_t n_blocks = 1;
+  std::vector<std::string> a;  ///< found in the names of modules whose A is
+  std::vector<std::string> b;
+};
+
+/// The tokens that `trainable_token_indices` names for one table, in the order of their rows.
+struct TrainableTokens {
+  std::string module;  ///< components at the end of the table's path
+  std::vector<int64_t> tokens;
+};
 
 /// What an adapter_config.json says that matters for inference. Whatever it asks for beyond this
 /// has been refused.
@@ -25,7 +39,12 @@ struct PeftConfig {
   std::vector<std::string> target_modules;     ///< empty when given as a regular expression
   std::vector<std::string> target_parameters;  ///< suffixes of parameter names
   std::optional<std::array<int64_t, 3>> peft_version;
-  bool ties_weights = false;               ///< `ensure_weight_tying`
+  bool ties_weights = false;            ///< `ensure_weight_tying`
+  bool uses_dora = false;               ///< `use_dora`
+  bool has_lora_bias = false;           ///< `lora_bias`
+  std::optional<int64_t> qalora_group;  ///< `qalora_group_size` with `use_qalora`
+  std::optional<BlockDiagonal> block_diagonal;
+  std::vector<TrainableTokens> trainable_tokens;
   std::vector<int64_t> invocation_tokens;  ///< each 0 or above
   /// `layer_replication`, when it is set, keeps all layers of a base with that many and no others.
   std::optional<int64_t> n_layer_kept;
@@ -46,7 +65,8 @@ struct PeftConfig {
 
 /// Reads adapter_config.json. Every option that cannot be honoured exactly, whatever the base, is
 /// refused by its name. Throws LoadError. Any thread.
-[[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path &path);
+[[nodiscard]] PeftConfig read_peft_config(const std::filesystem::path &path,
+                                          const AdapterLoadOptions &options = {});
 
 /// Refuses a `layer_replication` that belongs to a base with other layers. Throws LoadError.
 void check_layers(const PeftConfig &config, const BaseInfo &base);

@@ -58,6 +58,22 @@ Factor stack(const std::vector<ExpertPart> &parts, Factor ExpertPart::*half,
   return make_factor(type, ne, std::move(bytes));
 }
 
+/// [n_out, n_expert]; none when no part has any.
+Factor stack_magnitudes(const std::vector<ExpertPart> &parts, int64_t n_expert) {
+  const int64_t n_out = parts.front().b.ne[1];
+  std::vector<float> values(static_cast<size_t>(n_out * n_expert));
+  bool has_any = false;
+  for (const auto &part : parts) {
+    if (part.magnitude.n_elements() == 0) continue;
+    has_any = true;
+    to_f32(part.magnitude, 0,
+           std::span(values).subspan(static_cast<size_t>(part.i_expert * n_out),
+                                     static_cast<size_t>(n_out)));
+  }
+  if (!has_any) return {.ne = {0, 1, 1}};
+  return make_factor({n_out, n_expert, 1}, std::move(values));
+}
+
 /// A [n_in, n_rank, n_expert] out of a swapped file: A_e is the transpose of what the file calls
 /// B_e.
 Factor unfused_a(const FusedFactors &fused) {
@@ -92,7 +108,8 @@ FactorPair stack_experts(std::string target, int64_t n_expert,
           .n_rank = n_rank,
           .scale = first.scale,
           .a = stack(alike, &ExpertPart::a, {first.a.ne[0], n_rank, n_expert}),
-          .b = stack(alike, &ExpertPart::b, {n_rank, first.b.ne[1], n_expert})};
+          .b = stack(alike, &ExpertPart::b, {n_rank, first.b.ne[1], n_expert}),
+          .magnitude = stack_magnitudes(alike, n_expert)};
 }
 
 FactorPair unfuse_experts(std::string target, const FusedFactors &fused, int64_t i_row,

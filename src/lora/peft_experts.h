@@ -14,12 +14,13 @@ struct ExpertPart {
   Factor a;  ///< [n_in, n_rank]
   Factor b;  ///< [n_rank, n_out]
   float scale = 1;
+  Factor magnitude{.ne = {0, 1, 1}};  ///< as in FactorPair, [n_out]
 };
 
 /// Stacks the pairs of single experts into one of kind `experts`. Missing experts and missing ranks
-/// become zeros. Where the scales differ they are folded into B, in F32, and the pair's scale is 1.
-/// REQUIRES: at least one part, all of one n_in and n_out, no expert twice, each i_expert below
-/// n_expert.
+/// become zeros; a missing expert's magnitudes too. Where the scales differ they are folded into B,
+/// in F32, and the pair's scale is 1. REQUIRES: at least one part, all of one n_in and n_out, no
+/// expert twice, each i_expert below n_expert.
 [[nodiscard]] FactorPair stack_experts(std::string target, int64_t n_expert,
                                        const std::vector<ExpertPart> &parts);
 

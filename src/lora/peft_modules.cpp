@@ -21,6 +21,8 @@ constexpr const char *k_hint_shards =
 struct Slots {
   PeftHalves linear;
   PeftHalves embedding;
+  const SafeTensor *magnitude = nullptr;
+  const SafeTensor *bias = nullptr;
 };
 
 /// The tensors of a file by role.
@@ -28,6 +30,7 @@ struct Sorted {
   std::map<std::pair<std::string, int>, Slots> slots;  // by path and nesting
   std::map<std::string, const SafeTensor *> base_weights;
   std::set<std::string> copied_modules;
+  std::vector<PeftReplacement> replacements;
   std::map<PeftRole, std::vector<std::string>> unsupported;
   std::vector<std::string> vision_or_audio;
   std::set<std::string> adapter_names;
@@ -54,15 +57,42 @@ PeftKey parse_key(const SafetensorsFile &file, const std::string &name) {
                     : "a tensor that no rule for PEFT files claims");
 }
 
-void put_half(const SafetensorsFile &file, const PeftKey &key, PeftHalf half,
-              const SafeTensor &tensor, Sorted &sorted) {
-  Slots &slots = sorted.slots[{key.module_path, key.n_wrappers}];
-  PeftHalves &halves = half.is_embedding ? slots.embedding : slots.linear;
-  const SafeTensor *&slot = half.is_a ? halves.a : halves.b;
+/// Where a part of a module's pair belongs; nullptr when the role is none.
+const SafeTensor **slot_of(Slots &slots, PeftRole role) {
+  if (const auto half = half_of(role)) {
+    PeftHalves &halves = half->is_embedding ? slots.embedding : slots.linear;
+    return half->is_a ? &halves.a : &halves.b;
+  }
+  if (role == PeftRole::magnitude) return &slots.magnitude;
+  return role == PeftRole::lora_bias ? &slots.bias : nullptr;
+}
+
+bool is_part_of_pair(PeftRole role) {
+  Slots any;
+  return slot_of(any, role) != nullptr;
+}
+
+void put_part(const SafetensorsFile &file, const PeftKey &key, const SafeTensor &tensor,
+              Sorted &sorted) {
+  const SafeTensor *&slot = *slot_of(sorted.slots[{key.module_path, key.n_wrappers}], key.role);
   if (slot != nullptr) {
     refuse(file, tensor.name, fmt::format("is there twice, also as {}", slot->name));
   }
   slot = &tensor;
+}
+
+void put_replacement(const SafetensorsFile &file, const PeftKey &key, const SafeTensor &tensor,
+                     Sorted &sorted) {
+  PeftReplacement made{.path = key.module_path,
+                       .is_bias = tensor.name.ends_with(".bias"),
+                       .is_rows = key.role == PeftRole::token_rows,
+                       .tensor = &tensor};
+  for (const auto &other : sorted.replacements) {
+    const bool same = other.path == made.path && other.is_bias == made.is_bias;
+    if (same)
+      refuse(file, tensor.name, fmt::format("is there twice, also as {}", other.tensor->name));
+  }
+  sorted.replacements.push_back(std::move(made));
 }
 
 void put_copy(const PeftKey &key, const SafeTensor &tensor, Sorted &sorted) {
@@ -78,36 +108,26 @@ void put(const SafetensorsFile &file, const SafeTensor &tensor, Sorted &sorted) 
     sorted.vision_or_audio.push_back(tensor.name);
     return;
   }
-  if (const auto half = half_of(key.role)) return put_half(file, key, *half, tensor, sorted);
+  if (is_part_of_pair(key.role)) return put_part(file, key, tensor, sorted);
   switch (key.role) {
     case PeftRole::base_copy:
       return put_copy(key, tensor, sorted);
     case PeftRole::training_buffer:
       sorted.n_training_buffers++;
       return;
+    case PeftRole::base_bias:
+    case PeftRole::token_rows:
+    case PeftRole::whole_tensor:
+      return put_replacement(file, key, tensor, sorted);
     default:
       sorted.unsupported[key.role].push_back(tensor.name);
   }
 }
 
 const char *why_unsupported(PeftRole role) {
-  switch (role) {
-    case PeftRole::base_bias:
-      return "is a new bias (option bias), and replaced biases are not supported";
-    case PeftRole::lora_bias:
-      return "is a bias on lora_B (option lora_bias), which is not supported";
-    case PeftRole::magnitude:
-      return "is a length of DoRA, which is not supported";
-    case PeftRole::token_rows:
-      return "holds new token rows (option trainable_token_indices), which are not supported";
-    case PeftRole::adalora_scale:
-      return "belongs to AdaLoRA, which is not supported (peft.save_as_lora may turn it into LoRA)";
-    case PeftRole::kasa_diagonal:
-      return "belongs to KaSA, which is not supported";
-    default:
-      return "replaces a whole tensor of the base (options modules_to_save, save_embedding_layers, "
-             "bias), which is not supported";
-  }
+  return role == PeftRole::adalora_scale ? "belongs to AdaLoRA, which is not supported "
+                                           "(peft.save_as_lora may turn it into LoRA)"
+                                         : "belongs to KaSA, which is not supported";
 }
 
 /// PEFT saves whole tables when tokens were added before the training.
@@ -153,7 +173,9 @@ PeftModule make_pair(const SafetensorsFile &file, const std::string &path, int n
                     .n_wrappers = n_wrappers,
                     .is_embedding = is_embedding,
                     .a = halves.a,
-                    .b = halves.b};
+                    .b = halves.b,
+                    .magnitude = slots.magnitude,
+                    .bias = slots.bias};
   if (module.a == nullptr || module.b == nullptr) {
     const SafeTensor *half = module.a != nullptr ? module.a : module.b;
     throw LoadError(
@@ -163,6 +185,8 @@ PeftModule make_pair(const SafetensorsFile &file, const std::string &path, int n
          .wanted = is_embedding ? "lora_embedding_A and lora_embedding_B" : "lora_A and lora_B",
          .found = half != nullptr ? half->name : "neither"});
   }
+  if (module.bias != nullptr && is_embedding)
+    refuse(file, module.bias->name, "is a bias on an embedding pair, which means nothing in PEFT");
   for (const SafeTensor *half : {module.a, module.b}) {
     if (half->shape.size() == 2 && half->n_elements() > 0) continue;
     refuse(file, half->name,
@@ -190,8 +214,10 @@ PeftModules group_modules(const SafetensorsFile &file, uint32_t n_vocab) {
   check_unsupported(file, sorted);
   check_adapter_names(file, sorted);
   check_copies(file, sorted);
-  if (sorted.slots.empty()) refuse(file, "", "holds no LoRA pair at all", k_hint_shards);
-  PeftModules modules{.n_base_copies = sorted.n_base_copies,
+  if (sorted.slots.empty() && sorted.replacements.empty())
+    refuse(file, "", "holds no LoRA pair at all", k_hint_shards);
+  PeftModules modules{.replacements = std::move(sorted.replacements),
+                      .n_base_copies = sorted.n_base_copies,
                       .n_training_buffers = sorted.n_training_buffers};
   for (const auto &[key, slots] : sorted.slots) {
     auto module = make_pair(file, key.first, key.second, slots);

@@ -23,11 +23,22 @@ struct PeftModule {
   const SafeTensor *a = nullptr;            ///< torch [n_rank, n_in], embedding [n_rank, n_rows]
   const SafeTensor *b = nullptr;            ///< torch [n_out, n_rank]
   const SafeTensor *base_weight = nullptr;  ///< copy of the base's, where the file has one
+  const SafeTensor *magnitude = nullptr;    ///< of DoRA: torch [n_out]; null: none
+  const SafeTensor *bias = nullptr;         ///< of lora_B: torch [n_out]; null: none
+};
+
+/// A tensor that stands in place of one of the base's, or of some rows of it.
+struct PeftReplacement {
+  std::string path;  ///< of the module, as in PeftModule
+  bool is_bias = false;
+  bool is_rows = false;  ///< trainable_token_indices
+  const SafeTensor *tensor = nullptr;
 };
 
 /// All that a PEFT weight file holds.
 struct PeftModules {
-  std::vector<PeftModule> pairs;  ///< sorted by path, both halves there, at least one pair
+  std::vector<PeftModule> pairs;              ///< sorted by path, both halves there
+  std::vector<PeftReplacement> replacements;  ///< in file order; with `pairs` at least one thing
   size_t n_base_copies = 0;
   size_t n_training_buffers = 0;
 };

@@ -130,11 +130,18 @@ std::optional<RoleAndName> parse_base_layer_suffix(Suffix suffix) {
   return std::nullopt;
 }
 
+std::optional<RoleAndName> parse_token_suffix(Suffix suffix) {
+  if (suffix.size() < 2) return std::nullopt;
+  if (suffix[1] == "base_layer") return RoleAndName{PeftRole::base_copy, ""};
+  if (suffix[1] != "trainable_tokens_delta") return std::nullopt;
+  return named(PeftRole::token_rows, name_between(suffix.subspan(1), ""));
+}
+
 std::optional<RoleAndName> parse_suffix(Suffix suffix, int n_wrappers) {
   if (suffix.empty()) return std::nullopt;
   if (suffix[0].starts_with("lora_")) return parse_lora_suffix(suffix);
   if (n_wrappers > 0) return parse_base_layer_suffix(suffix);
-  if (suffix[0] == "token_adapter") return RoleAndName{PeftRole::token_rows, ""};
+  if (suffix[0] == "token_adapter") return parse_token_suffix(suffix);
   return RoleAndName{PeftRole::whole_tensor, ""};
 }
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "lora/factor_ops.h"
 #include "lora/peft_experts.h"
+#include "lora/peft_factors.h"
 #include "lora/peft_placement.h"
 #include "lora/peft_shapes.h"
 
@@ -19,29 +20,6 @@ namespace patchbay {
 namespace {
 
 using File = std::shared_ptr<const SafetensorsFile>;
-
-/// The file's tensor in ggml order, checked to be finite. F32, F16 and BF16 stay views of the file.
-Factor read_factor(const File &file, const SafeTensor &tensor) {
-  const auto refuse = [&](const char *problem, std::string found = {}) {
-    throw LoadError(
-        {.path = file->path(), .item = tensor.name, .problem = problem, .found = std::move(found)});
-  };
-  const std::array<int64_t, 3> ne{tensor.shape[1], tensor.shape[0], 1};
-  Factor factor{.ne = ne, .data = tensor.data, .owner = file};
-  if (const auto type = factor_type(tensor.dtype)) {
-    factor.type = *type;
-  } else if (tensor.dtype == "F64") {
-    if (auto values = f64_to_f32(tensor.data)) {
-      factor = make_factor(ne, std::move(*values));
-    } else {
-      refuse("holds a number that overflows F32");
-    }
-  } else {
-    refuse("has a dtype that cannot be a factor", tensor.dtype);
-  }
-  if (!all_finite(factor)) refuse("holds NaN or infinity");
-  return factor;
-}
 
 float scale_of(const PeftConfig &config, const std::string &module, int64_t n_rank) {
   const double scale = config.scale_of(module, n_rank);
@@ -56,30 +34,88 @@ float scale_of(const PeftConfig &config, const std::string &module, int64_t n_ra
 /// GGUF keeps a look-up's A by rows, one per token: [n_rank, n_rows] instead of [n_rows, n_rank].
 Factor transposed(const Factor &a) { return gather(a, {a.ne[1], a.ne[0], 1}, {a.ne[0], 1, 0}); }
 
+/// QALoRA feeds A the means of groups of inputs, times the number of groups.
+Factor ungrouped(const Factor &a, int64_t group) {
+  const int64_t n_in = a.ne[0] * group;
+  std::vector<float> values;
+  std::vector<float> row(static_cast<size_t>(a.ne[0]));
+  const float scale = static_cast<float>(a.ne[0]) / static_cast<float>(group);
+  for (int64_t rank = 0; rank < a.ne[1]; ++rank) {
+    to_f32(a, rank * a.ne[0], row);
+    for (const float value : row)
+      values.insert(values.end(), static_cast<size_t>(group), value * scale);
+  }
+  return make_factor({n_in, a.ne[1], 1}, std::move(values));
+}
+
+/// BD-LoRA keeps a block-diagonal matrix without its zeros: [n_columns / n_blocks, n_rows].
+Factor with_zeros(const Factor &packed, int64_t n_blocks) {
+  const auto n = static_cast<size_t>(packed.ne[0]);
+  std::vector<float> values(n * static_cast<size_t>(n_blocks * packed.ne[1]));
+  for (int64_t row = 0; row < packed.ne[1]; ++row) {
+    const int64_t block = row * n_blocks / packed.ne[1];
+    to_f32(packed, row * packed.ne[0],
+           std::span(values).subspan(n * static_cast<size_t>(row * n_blocks + block), n));
+  }
+  return make_factor({packed.ne[0] * n_blocks, packed.ne[1], 1}, std::move(values));
+}
+
+Factor read_a(const PeftConfig &config, const File &file, const PlacedModule &placed) {
+  Factor a = read_factor(file, *placed.module->a);
+  const int64_t n = input_factor(config, placed);
+  if (n == 1) return placed.module->is_embedding ? transposed(a) : a;
+  return config.block_diagonal ? with_zeros(a, n) : ungrouped(a, n);
+}
+
 FactorPair read_whole(const PeftConfig &config, const File &file, const PlacedModule &placed,
                       const BaseInfo &base) {
   const auto &module = *placed.module;
   const int64_t n_rank = module.a->shape[0];
+  const auto planned = [&](const Factor &factor) {
+    return planned_rows(factor, base, placed.plan);
+  };
+  Factor b = read_factor(file, *module.b);
+  if (const int64_t n = rank_factor(config, placed); n > 1) b = with_zeros(b, n);
   FactorPair pair{.target = placed.use->name,
                   .kind = placed.use->kind,
                   .n_rank = n_rank,
                   .scale = scale_of(config, config.pattern_name(module.path), n_rank),
-                  .a = read_factor(file, *module.a),
-                  .b = read_factor(file, *module.b)};
-  if (module.is_embedding) pair.a = transposed(pair.a);
-  if (placed.plan != RowPlan::as_is) {
-    pair.b = reorder_rotary_rows(pair.b, n_heads(base, placed.plan));
-  }
+                  .a = read_a(config, file, placed),
+                  .b = planned(b)};
+  if (module.magnitude != nullptr)
+    pair.magnitude = scaled_f32(planned(read_factor(file, *module.magnitude)), 1);
+  if (module.bias != nullptr) pair.bias = scaled_f32(planned(read_factor(file, *module.bias)), 1);
   return pair;
 }
 
 ExpertPart read_expert(const PeftConfig &config, const File &file, const PlacedModule &placed) {
   const auto &module = *placed.module;
   const float scale = scale_of(config, config.pattern_name(module.path), module.a->shape[0]);
-  return {.i_expert = placed.i_expert,
-          .a = read_factor(file, *module.a),
-          .b = read_factor(file, *module.b),
-          .scale = scale};
+  ExpertPart part{.i_expert = placed.i_expert,
+                  .a = read_factor(file, *module.a),
+                  .b = read_factor(file, *module.b),
+                  .scale = scale};
+  if (module.magnitude != nullptr)
+    part.magnitude = scaled_f32(read_factor(file, *module.magnitude), 1);
+  return part;
+}
+
+/// What the config says of every pair and what the file has must agree: PEFT makes up what is
+/// missing, and leaves alone what it does not expect.
+void check_extras(const PeftConfig &config, const std::string &path, const PeftModules &modules) {
+  const auto check = [&](const PeftModule &module, bool wanted, const SafeTensor *found,
+                         const char *option, const char *what) {
+    if (wanted == (found != nullptr)) return;
+    throw LoadError(
+        {.path = path,
+         .item = module.path,
+         .problem = fmt::format("{} {}, and adapter_config.json says {} = {}",
+                                found != nullptr ? "has" : "is missing", what, option, wanted)});
+  };
+  for (const auto &module : modules.pairs) {
+    check(module, config.uses_dora, module.magnitude, "use_dora", "its lora_magnitude_vector");
+    check(module, config.has_lora_bias, module.bias, "lora_bias", "a bias of lora_B");
+  }
 }
 
 void add_single(const PeftConfig &config, const File &file, const Placement &placement,
@@ -156,6 +192,7 @@ void check_tied_pairs(const PeftConfig &config, const std::string &path, const B
 
 std::vector<FactorPair> make_pairs(const PeftConfig &config, const File &file,
                                    const PeftModules &modules, const BaseInfo &base) {
+  check_extras(config, file->path(), modules);
   const auto placement = place_modules(config, file->path(), modules, base);
   for (const auto &placed : placement.single) check_shapes(config, file->path(), placed, base);
   std::vector<FusedShape> fused_shapes;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -54,16 +55,33 @@ void check_kind(const std::string &path, const PlacedModule &placed) {
   }
 }
 
-void check_halves(const std::string &path, const PlacedModule &placed) {
+/// BD-LoRA looks for its patterns anywhere in a module's own name.
+bool names_one(const std::vector<std::string> &patterns, const std::string &module) {
+  const auto name = std::string_view(module).substr(module.find_last_of('.') + 1);
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string &pattern) {
+    return name.find(pattern) != std::string_view::npos;
+  });
+}
+
+void check_vector(const std::string &path, const SafeTensor *vector, int64_t n) {
+  if (vector == nullptr || (vector->shape.size() == 1 && vector->shape[0] == n)) return;
+  refuse(path, {.item = vector->name,
+                .wanted = fmt::format("[{}]", n),
+                .found = torch_shape(*vector),
+                .hint = k_another_base});
+}
+
+void check_halves(const PeftConfig &config, const std::string &path, const PlacedModule &placed) {
   const auto &use = *placed.use;
   const auto &a = *placed.module->a;
   const auto &b = *placed.module->b;
   const bool is_embed = use.kind == UseKind::embed;
   const int64_t n_a = is_embed ? use.ne[1] : use.ne[0];
   const int64_t n_b = is_embed ? use.ne[0] : use.ne[1];
-  if (a.shape[1] != n_a) {
+  const int64_t a_factor = input_factor(config, placed);
+  if (a.shape[1] * a_factor != n_a) {
     refuse(path, {.item = a.name,
-                  .wanted = fmt::format("[r, {}] in torch order", n_a),
+                  .wanted = fmt::format("[r, {}] in torch order", n_a / a_factor),
                   .found = torch_shape(a),
                   .hint = is_embed ? hint_for_rows(use, a.shape[1]) : k_another_base});
   }
@@ -73,12 +91,17 @@ void check_halves(const std::string &path, const PlacedModule &placed) {
                   .found = torch_shape(b),
                   .hint = is_embed ? k_another_base : hint_for_rows(use, b.shape[0])});
   }
-  if (a.shape[0] != b.shape[1]) {
+  const int64_t b_factor = rank_factor(config, placed);
+  const bool cut_evenly =
+      !config.block_diagonal || (a.shape[0] % a_factor == 0 && n_b % b_factor == 0);
+  if (a.shape[0] != b.shape[1] * b_factor || !cut_evenly) {
     refuse(path, {.item = b.name,
                   .problem = "has incorrect shape: another rank than its lora_A",
-                  .wanted = std::to_string(a.shape[0]),
+                  .wanted = std::to_string(a.shape[0] / b_factor),
                   .found = std::to_string(b.shape[1])});
   }
+  check_vector(path, placed.module->magnitude, n_b);
+  check_vector(path, placed.module->bias, n_b);
 }
 
 void check_rank(const PeftConfig &config, const std::string &path, const SafeTensor &a,
@@ -130,11 +153,27 @@ int64_t n_heads(const BaseInfo &base, RowPlan plan) {
   return plan == RowPlan::rotary_q ? base.hparams.n_head : base.hparams.n_head_kv;
 }
 
+int64_t input_factor(const PeftConfig &config, const PlacedModule &placed) {
+  const auto &module = *placed.module;
+  if (placed.use->kind != UseKind::linear) return 1;
+  if (config.block_diagonal && names_one(config.block_diagonal->a, module.path))
+    return config.block_diagonal->n_blocks;
+  // Off quantised bases PEFT ignores the option.
+  const int64_t group = config.qalora_group.value_or(1);
+  return module.a->shape[1] * group == placed.use->ne[0] ? group : 1;
+}
+
+int64_t rank_factor(const PeftConfig &config, const PlacedModule &placed) {
+  if (placed.use->kind != UseKind::linear || !config.block_diagonal) return 1;
+  const bool is_b = names_one(config.block_diagonal->b, placed.module->path);
+  return is_b ? config.block_diagonal->n_blocks : 1;
+}
+
 void check_shapes(const PeftConfig &config, const std::string &path, const PlacedModule &placed,
                   const BaseInfo &base) {
   const auto &module = *placed.module;
   check_kind(path, placed);
-  check_halves(path, placed);
+  check_halves(config, path, placed);
   check_rank(config, path, *module.a, config.pattern_name(module.path), module.a->shape[0]);
   check_base_copy(path, placed);
   check_heads(path, placed, base);

@@ -14,6 +14,12 @@ namespace patchbay {
 void check_shapes(const PeftConfig &config, const std::string &path, const PlacedModule &placed,
                   const BaseInfo &base);
 
+/// By how much the columns of A of a module are fewer than the inputs of its use: 1, the group of
+/// QALoRA, or the blocks of BD-LoRA.
+[[nodiscard]] int64_t input_factor(const PeftConfig &config, const PlacedModule &placed);
+/// The same of the columns of B and the rank: 1 or the blocks of BD-LoRA.
+[[nodiscard]] int64_t rank_factor(const PeftConfig &config, const PlacedModule &placed);
+
 /// What the shapes of fused expert factors say.
 struct FusedShape {
   int64_t n_rank = 0;  ///< of one expert

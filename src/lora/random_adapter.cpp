@@ -55,7 +55,7 @@ std::shared_ptr<const Adapter> make_random_adapter(std::span<const AdaptableUse>
   adapter->alpha = static_cast<double>(n_rank);
   for (const auto &use : uses)
     adapter->pairs.push_back(random_pair(use, n_rank, size, type, random));
-  finish_adapter(*adapter);
+  finish_adapter(*adapter, {});
   return adapter;
 }
 

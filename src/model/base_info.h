@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "model/hparams.h"
 
 namespace patchbay {
+
+class BaseTensors;
 
 /// In which way the graph reads a weight; LoRA factors have another shape for each.
 enum class UseKind {
@@ -33,7 +36,14 @@ struct AdaptableUse {
   bool feeds_kv = false;
 };
 
-/// What the adapter readers must know of the base; no weights.
+/// The weight of a norm that the model's graph reads: an adapter may put another one in its place.
+struct AdaptableNorm {
+  std::string name;       ///< GGUF name, "blk.0.attn_norm.weight"
+  int64_t n = 0;          ///< its numbers
+  bool feeds_kv = false;  ///< as in AdaptableUse
+};
+
+/// What the adapter readers must know of the base.
 struct BaseInfo {
   std::string path;  ///< of the model file; empty when not from a file
   std::string arch;  ///< general.architecture
@@ -41,13 +51,23 @@ struct BaseInfo {
   HParams hparams;
   bool tied_head = false;  ///< no output.weight of its own
   std::vector<AdaptableUse> uses;
+  std::vector<AdaptableNorm> norms;
   const HfNames *hf_names = nullptr;  ///< the family's; null: it has none. Outlives everything
+  /// The base's numbers; null where none are at hand: what needs them is then refused.
+  std::shared_ptr<const BaseTensors> tensors = nullptr;
 
   /// The use of that name, or nullptr. A tied table has two uses under two names, never one name
   /// twice.
   [[nodiscard]] const AdaptableUse *find_use(std::string_view use_name) const {
     for (const auto &use : uses) {
       if (use.name == use_name) return &use;
+    }
+    return nullptr;
+  }
+
+  [[nodiscard]] const AdaptableNorm *find_norm(std::string_view norm_name) const {
+    for (const auto &norm : norms) {
+      if (norm.name == norm_name) return &norm;
     }
     return nullptr;
   }

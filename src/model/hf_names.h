@@ -31,11 +31,19 @@ struct FusedRow {
   std::string_view second_target;  ///< of the second half; may be empty
 };
 
+/// A vector that is no bias of a linear module: a norm, for the most part.
+struct VectorRow {
+  std::string_view hf_path;  ///< of the parameter, as in NameRow: "layers.#.input_layernorm.weight"
+  std::string_view target;   ///< GGUF name, "blk.#.attn_norm.weight"
+  bool plus_one = false;     ///< GGUF holds 1 + what Hugging Face holds
+};
+
 /// How the modules of a family's Hugging Face models are called there and in GGUF. Views of
 /// constants.
 struct HfNames {
   std::span<const NameRow> rows;
   std::span<const FusedRow> fused;
+  std::span<const VectorRow> vectors = {};
 };
 
 }  // namespace patchbay

@@ -298,10 +298,10 @@ def test_peft_pairs_are_resolved_against_a_base(tmp_path, rng, base):
 
 
 def test_refused_peft_option_is_a_problem_without_a_base_and_a_misfit_with_one(tmp_path, rng, base):
-    folder = write_peft(tmp_path / "pirate", peft_tensors(rng), use_dora=True)
+    folder = write_peft(tmp_path / "pirate", peft_tensors(rng), kasa_config={"beta": 1})
     report = inspect_json(folder)
-    assert len(report["problems"]) == 1 and "use_dora" in report["problems"][0]
-    assert "use_dora" in inspect_json(folder, "--base", base, exit_code=1)["fit"]["error"]
+    assert len(report["problems"]) == 1 and "kasa_config" in report["problems"][0]
+    assert "kasa_config" in inspect_json(folder, "--base", base, exit_code=1)["fit"]["error"]
 
 
 def test_wrong_files_are_named(tmp_path, rng, base, adapter):

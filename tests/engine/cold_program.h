@@ -13,8 +13,8 @@
 #include "engine/core_support.h"
 #include "engine/prefix_oracle.h"
 #include "engine/random_program.h"
+#include "engine/rich_adapter.h"
 #include "lora/digest.h"
-#include "lora/random_adapter.h"
 
 namespace patchbay {
 
@@ -24,14 +24,17 @@ struct AdapterPlan {
   int64_t n_rank = 1;
   std::vector<int32_t> invocation{};
   bool head_only = false;
+  RichParts parts{};
 
   [[nodiscard]] std::shared_ptr<const Adapter> make(const LoadedModel &model, size_t i,
                                                     uint64_t version) const {
     const auto &uses = model.info.uses;
     const std::span all(uses);
     const auto worn = head_only ? std::span(model.info.find_use("output.weight"), 1) : all;
-    auto made =
-        std::make_shared<Adapter>(*make_random_adapter(worn, n_rank, 0.4F, 100 * version + i));
+    const uint64_t seed = 100 * version + i;
+    const bool is_plain = !parts.dora && !parts.norms;
+    auto made = is_plain ? std::make_shared<Adapter>(*make_random_adapter(worn, n_rank, 0.4F, seed))
+                         : make_rich_adapter(model.info, n_rank, seed, parts);
     made->name = "adapter " + std::to_string(i);
     made->invocation_tokens = invocation;
     made->digest = digest_of(*made);
@@ -39,9 +42,16 @@ struct AdapterPlan {
   }
 };
 
-/// Ordinary ones, and aLoRAs whose invocations are parts of each other.
+/// Ordinary ones, of all that adapters may change, and aLoRAs whose invocations are parts of each
+/// other.
 inline const std::vector<AdapterPlan> k_adapters{
-    {1}, {4}, {6}, {2, {}, true}, {3, {5, 6}}, {2, {6}}, {2, {6, 5, 6}}};
+    {1},
+    {4, {}, false, {.lora_bias = true, .norms = true, .rows = true}},
+    {6, {}, false, {.dora = true, .biases = true, .norms = true}},
+    {2, {}, true},
+    {3, {5, 6}},
+    {2, {6}},
+    {2, {6, 5, 6}}};
 
 inline std::vector<std::shared_ptr<const Adapter>> some_adapters(const LoadedModel &model) {
   std::vector<std::shared_ptr<const Adapter>> made;

@@ -248,7 +248,7 @@ TEST_F(EngineCoreTest, AdaptersBeyondTheirMemoryLeaveOnceNobodyWearsThem) {
   const auto one = make_random_adapter(model_->info.uses, 2, 0.1F, 1);
   const auto two = make_random_adapter(model_->info.uses, 2, 0.1F, 2);
   // Room for one of them and a part of the other.
-  const size_t n_bytes = (one->size_bytes + PackedAdapter(one).size_bytes()) * 3 / 2;
+  const size_t n_bytes = (one->size_bytes + PackedAdapter(*one).size_bytes()) * 3 / 2;
   const auto core = make_core(model_, {.limits = {.adapter_bytes = n_bytes}});
   const auto wearing = [&](const std::shared_ptr<const Adapter> &adapter) {
     Request request = greedy(prompt_, 3);

@@ -65,16 +65,17 @@ TEST(LoraPool, PairsAreFoundByTheUseOfTheBase) {
   const size_t i_linear = pool.find_use("linear");
   const size_t i_table = pool.find_use("table");
   EXPECT_EQ(pool.find_use("elsewhere"), LoraPool::k_nowhere);
-  EXPECT_EQ(pool.pair(both, i_table)->n_rank(), 2);
-  EXPECT_EQ(pool.pair(one, i_linear)->pair, linear_only->find("linear"));
-  EXPECT_EQ(pool.pair(one, i_table), nullptr);
+  EXPECT_EQ(pool.changes(both, i_table).front().n_rank(), 2);
+  EXPECT_EQ(pool.changes(one, i_linear).front().change->b.data.data(),
+            linear_only->find("linear")->b.data.data());
+  EXPECT_TRUE(pool.changes(one, i_table).empty());
 }
 
 TEST(LoraPool, WhatWasPackedBeforehandIsUsed) {
   LoraPool pool(k_base, LoraPool::Form::packed);
-  const auto packed = std::make_shared<const PackedAdapter>(adapter(1));
+  const auto packed = std::make_shared<const PackedAdapter>(*adapter(1));
   (void)pool.add(adapter(1), packed);
-  EXPECT_EQ(pool.pair(0, 0), packed->pairs().data());
+  EXPECT_EQ(pool.changes(0, 0).data(), packed->products().data());
 }
 
 TEST(LoraPool, UsesThatReadOneInputAreTogether) {

@@ -22,10 +22,10 @@ uint16_t bits16(const std::byte *bytes, int64_t i) {
 
 TEST(PackedAdapter, HasBInTilesOfItsOwnTypeAndRankWithZerosAtTheEnd) {
   const auto adapter = make_random_adapter(k_uses, 3, 1, 1, GGML_TYPE_F16);
-  const PackedAdapter packed(adapter);
-  ASSERT_EQ(packed.pairs().size(), 3U);
-  for (const auto &pair : packed.pairs()) {
-    const Factor &b = pair.pair->b;
+  const PackedAdapter packed(*adapter);
+  ASSERT_EQ(packed.products().size(), 3U);
+  for (const auto &pair : packed.products()) {
+    const Factor &b = pair.change->b;
     EXPECT_EQ(pair.b_type, FactorType::f16);
     EXPECT_EQ(pair.n_tiles, (b.ne[1] + 31) / 32);
     for (int64_t e = 0; e < b.ne[2]; ++e) {
@@ -33,7 +33,7 @@ TEST(PackedAdapter, HasBInTilesOfItsOwnTypeAndRankWithZerosAtTheEnd) {
         for (int64_t r = 0; r < 3; ++r) {
           const uint16_t want = o < b.ne[1] ? bits16(b.data.data(), (e * b.ne[1] + o) * 3 + r) : 0;
           ASSERT_EQ(bits16(pair.b_tiles(e, o / 32), r * 32 + o % 32), want)
-              << pair.pair->target << " " << e << " " << o << " " << r;
+              << pair.change->target << " " << e << " " << o << " " << r;
         }
       }
     }
@@ -42,21 +42,22 @@ TEST(PackedAdapter, HasBInTilesOfItsOwnTypeAndRankWithZerosAtTheEnd) {
 
 TEST(PackedAdapter, HasAInFrontOfBAndALookUpTableWhereTheAdapterHasIt) {
   const auto adapter = make_random_adapter(k_uses, 3, 1, 1);
-  const PackedAdapter packed(adapter);
+  const PackedAdapter packed(*adapter);
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    const PackedPair &pair = packed.pairs()[i];
+    const PackedChange &pair = packed.products()[i];
     const auto &a = adapter->pairs[i].a.data;
     EXPECT_EQ(std::memcmp(pair.a_rows(0, 0), a.data(), a.size()), 0);
     EXPECT_LT(pair.a_rows(0, 0), pair.b_tiles(0, 0));
     EXPECT_NE(pair.a_rows(0, 0), a.data());
   }
-  EXPECT_EQ(packed.pairs()[0].a_rows(2, 1) - packed.pairs()[0].a_rows(0, 0), (2 * 3 + 1) * 4 * 4);
-  EXPECT_EQ(packed.pairs()[2].a_rows(0, 0), adapter->pairs[2].a.data.data());
+  EXPECT_EQ(packed.products()[0].a_rows(2, 1) - packed.products()[0].a_rows(0, 0),
+            (2 * 3 + 1) * 4 * 4);
+  EXPECT_EQ(packed.products()[2].a_rows(0, 0), adapter->pairs[2].a.data.data());
 }
 
 TEST(PackedAdapter, TakesTheMemoryOfItsFactors) {
   const std::span linear(k_uses.data() + 1, 1);
-  const PackedAdapter packed(make_random_adapter(linear, 2, 1, 1));
+  const PackedAdapter packed(*make_random_adapter(linear, 2, 1, 1));
   EXPECT_EQ(packed.size_bytes(), 64 + 2 * 2 * 32 * sizeof(float));
 }
 

@@ -85,17 +85,14 @@ TEST(PeftConfig, EveryUnsetOptionOfPeftIsAccepted) {
 
 TEST(PeftConfig, OptionsThatChangeTheMathematicsAreRefusedByName) {
   const std::vector<std::pair<std::string, ordered_json>> options = {
-      {"use_dora", true},
-      {"use_qalora", true},
-      {"use_bdlora", {{"target_modules_bd_a", {"q_proj"}}}},
       {"kasa_config", {{"beta", 1}}},
       {"arrow_config", {{"top_k", 2}}},
-      {"lora_bias", true},
-      {"trainable_token_indices", {1, 2}},
       {"enable_lora", {true, false, true}},
-      {"bias", "all"},
-      {"bias", "lora_only"},
-      {"modules_to_save", {"lm_head"}},
+      {"bias", "some"},
+      {"trainable_token_indices", {1, -2}},
+      {"trainable_token_indices", {{"embed_tokens", {0.5}}}},
+      {"use_bdlora", {{"nblocks", 0}}},
+      {"use_bdlora", {{"target_modules_bd_a", 3}}},
       {"layer_replication", {{0, 1}, {0, 1}}},
       {"init_lora_weights", "pissa"},
       {"init_lora_weights", "pissa_niter_4"},
@@ -113,8 +110,64 @@ TEST(PeftConfig, OptionsThatChangeTheMathematicsAreRefusedByName) {
   EXPECT_THAT(failure_with("init_lora_weights", "pissa"),
               AllOf(HasSubstr("trained from a modified base"),
                     HasSubstr("path_initial_model_for_weight_conversion")));
-  EXPECT_THAT(failure_with("modules_to_save", {"lm_head", "norm"}),
-              AllOf(HasSubstr("lm_head"), HasSubstr("norm")));
+}
+
+TEST(PeftConfig, EveryRefusalOfAnOptionNamesTheWayOut) {
+  EXPECT_THAT(failure_with("kasa_config", {{"beta", 1}}), HasSubstr("extract"));
+  EXPECT_THAT(failure_with("arrow_config", {{"top_k", 2}}), HasSubstr("load the adapters"));
+  EXPECT_THAT(failure_with("init_lora_weights", "corda"), HasSubstr("--base-is-residual"));
+  EXPECT_THAT(failure_with("layer_replication", {{0, 1}, {0, 1}}), HasSubstr("written out"));
+  EXPECT_THAT(failure_with("peft_type", "LOHA"), HasSubstr("save_as_lora"));
+}
+
+TEST(PeftConfig, AResidualBaseIsTakenWhereTheUserSaysSoAndANoteSaysItToo) {
+  const TempDir folder;
+  const auto path = folder.write("adapter_config.json", with("init_lora_weights", "pissa").dump());
+  const auto config = read_peft_config(path, {.base_is_residual = true});
+  EXPECT_THAT(config.notes, ElementsAre(HasSubstr("--base-is-residual")));
+  EXPECT_THAT(read_peft_config(folder.write("adapter_config.json", with("r", 8).dump()),
+                               {.base_is_residual = true})
+                  .notes,
+              SizeIs(0));
+}
+
+TEST(PeftConfig, DoraGoesWithNothingThatPeftRefusesBesideIt) {
+  EXPECT_TRUE(read(with("use_dora", true)).uses_dora);
+  const std::vector<std::pair<std::string, ordered_json>> others{
+      {"lora_bias", true},
+      {"alora_invocation_tokens", {5}},
+      {"target_parameters", {"experts.down_proj"}}};
+  for (const auto &[key, value] : others) {
+    auto json = with(key, value);
+    json["use_dora"] = true;
+    EXPECT_THAT(failure(json), HasSubstr("use_dora")) << key;
+  }
+}
+
+TEST(PeftConfig, OptionsOfOtherFormsAreRead) {
+  EXPECT_EQ(read(with("qalora_group_size", 4)).qalora_group, std::nullopt);
+  auto json = with("use_qalora", true);
+  EXPECT_EQ(read(json).qalora_group, 16);
+  json["qalora_group_size"] = 4;
+  EXPECT_EQ(read(json).qalora_group, 4);
+  const auto blocks = read(with("use_bdlora", {{"nblocks", 2},
+                                               {"target_modules_bd_a", {"o_proj"}},
+                                               {"target_modules_bd_b", nullptr}}))
+                          .block_diagonal;
+  ASSERT_TRUE(blocks);
+  EXPECT_EQ(blocks->n_blocks, 2);
+  EXPECT_THAT(blocks->a, ElementsAre("o_proj"));
+  EXPECT_THAT(blocks->b, SizeIs(0));
+  const auto list = read(with("trainable_token_indices", {7, 3})).trainable_tokens;
+  ASSERT_THAT(list, SizeIs(1));
+  EXPECT_EQ(list[0].module, "embed_tokens");
+  EXPECT_THAT(list[0].tokens, ElementsAre(7, 3));
+  const auto tables =
+      read(with("trainable_token_indices", {{"embed_tokens", {1}}, {"lm_head", {2, 0}}}))
+          .trainable_tokens;
+  ASSERT_THAT(tables, SizeIs(2));
+  EXPECT_EQ(tables[1].module, "lm_head");
+  EXPECT_THAT(tables[1].tokens, ElementsAre(2, 0));
 }
 
 TEST(PeftConfig, InitialisationsThatLeaveTheBaseAloneAreAccepted) {

@@ -49,6 +49,16 @@ inline constexpr FusedRow k_fused_rows[] = {
     {"layers.#.mlp.experts", "down_proj", "blk.#.ffn_down_exps.weight", ""},
 };
 
+inline constexpr VectorRow k_norm_rows[] = {
+    {"norm.weight", "output_norm.weight"},
+    {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight"},
+};
+
+inline constexpr VectorRow k_plus_one_rows[] = {
+    {"norm.weight", "output_norm.weight", true},
+    {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", true},
+};
+
 inline constexpr NameRow k_plain_rows[] = {
     {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight"},
     {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight"},
@@ -61,8 +71,9 @@ inline constexpr NameRow k_plain_rows[] = {
 
 /// Null for any other architecture.
 inline const HfNames *small_names(const std::string &arch) {
-  static constexpr HfNames k_rotary{.rows = k_rotary_rows, .fused = k_fused_rows};
-  static constexpr HfNames k_plain{.rows = k_plain_rows, .fused = {}};
+  static constexpr HfNames k_rotary{
+      .rows = k_rotary_rows, .fused = k_fused_rows, .vectors = k_norm_rows};
+  static constexpr HfNames k_plain{.rows = k_plain_rows, .fused = {}, .vectors = k_plus_one_rows};
   if (arch == "llama") return &k_rotary;
   return arch == "gemma3" ? &k_plain : nullptr;
 }
@@ -80,6 +91,9 @@ inline BaseInfo base_without_ffn(const std::string &arch) {
   base.hparams.n_embd_head = 4;
   base.uses.push_back({.name = "token_embd.weight", .kind = UseKind::embed, .ne = {8, 10, 1}});
   add_linear(base, "output", 8, 10);
+  base.norms = {{.name = "output_norm.weight", .n = 8},
+                {.name = "blk.0.attn_norm.weight", .n = 8},
+                {.name = "blk.1.attn_norm.weight", .n = 8}};
   return base;
 }
 

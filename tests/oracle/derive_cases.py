@@ -129,7 +129,119 @@ def no_tensors(t, c):
     return {}, c
 
 
+def rekey(f):
+    """The same tensors under other names."""
+    return lambda t, c: ({f(k): v for k, v in t.items()}, c)
+
+
+def qalora(t, c):
+    """A of attention over groups of eight inputs: the first of each group's columns."""
+    def grouped(k, v):
+        return st.Tensor(v.dtype, v.data[:, ::8] / 4) if "self_attn" in k and "lora_A" in k else v
+    return {k: grouped(k, v) for k, v in t.items()}, {**c, "use_qalora": True, "qalora_group_size": 8}
+
+
+def moe_gaps(t, c):
+    """Expert 1 without w3, expert 3 without w1, expert 0 of rank 1, expert 2 not at all."""
+    t, c = moe_per_expert(t, c)
+    def gone(k):
+        return ".experts.2." in k or ".experts.1.w3" in k or ".experts.3.w1" in k
+    def narrow(k, v):
+        if ".experts.0." not in k:
+            return v
+        return st.Tensor(v.dtype, v.data[:1] if "lora_A" in k else v.data[:, :1])
+    t = {k: narrow(k, v) for k, v in t.items() if not gone(k)}
+    return t, {**c, "rank_pattern": {"experts.0.w1": 1, "experts.0.w2": 1, "experts.0.w3": 1}}
+
+
+def moe_v5_names(t, c):
+    """Per expert under the names of qwen-like models."""
+    t, c = moe_per_expert(t, c)
+    new = {"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}
+    t = {re.sub(r"block_sparse_moe\.(experts\.\d+)\.(w\d)", lambda m: f"mlp.{m[1]}.{new[m[2]]}", k): v for k, v in t.items()}
+    return t, {**c, "target_modules": [new.get(m, m) for m in c["target_modules"]]}
+
+
+def moe_resaved(t, c):
+    """gate_up_proj as PEFT writes adapters of transformers v4 again: A of both below each other, B block-diagonal."""
+    new, r = dict(t), c["r"]
+    for key in [k for k in expert_pairs(t) if ".base_layer." in k]:
+        a, b = split_experts(t, key)
+        half = b.shape[1] // 2
+        wide_a = np.concatenate([a, 2 * a[:, ::-1]], axis=1)  # E, 2r, in
+        wide_b = np.zeros((N_EXPERT, 2 * half, 2 * r), np.float32)
+        wide_b[:, :half, :r], wide_b[:, half:, r:] = b[:, :half], b[:, half:]
+        new[key] = st.Tensor("F32", wide_a.reshape(N_EXPERT * 2 * r, -1))
+        columns = wide_b.transpose(1, 2, 0).reshape(2 * half, -1)
+        new[key.replace(".lora_A.", ".lora_B.")] = st.Tensor("F32", columns)
+    pattern = r".*\.experts\.gate_up_proj"
+    return new, {**c, "rank_pattern": {pattern: 2 * r}, "alpha_pattern": {pattern: 2 * c["lora_alpha"]}}
+
+
+def two_adapters_in_one(t, c):
+    """Every pair under two names."""
+    def named(name):
+        return {re.sub(r"lora_(A|B)\.", rf"lora_\1.{name}.", k): v for k, v in t.items()}
+    return {**named("first"), **named("second")}, c
+
+
+def f64(t, c):
+    """Everything in F64."""
+    return {k: st.Tensor("F64", v.float32().astype("<f8")) for k, v in t.items()}, c
+
+
+def without_level(t, c):
+    """Keys without the level model."""
+    return {k.replace("model.model.layers", "model.layers"): v for k, v in t.items()}, c
+
+
+MAGNITUDE = P + "0.self_attn.q_proj.lora_magnitude_vector"
+TOKENS = "trainable_token_indices"
+
 OPS = {
+    "qalora": qalora, "moe_gaps": moe_gaps, "moe_v5_names": moe_v5_names, "moe_resaved": moe_resaved,
+    "two_adapters_in_one": two_adapters_in_one, "f64": f64, "names_no_model": without_level,
+    "feature_extraction": lambda t, c: (without_level(t, c)[0], {**c, "task_type": "FEATURE_EXTRACTION"}),
+    "names_compiled": rekey(lambda k: k.replace("model.layers", "_orig_mod.model.layers")),
+    "names_ddp": rekey(lambda k: "module." + k),
+    "names_fsdp": rekey(lambda k: re.sub(r"(layers\.\d+)\.", r"\1._fsdp_wrapped_module.", k)),
+    "names_vlm": rekey(lambda k: k.replace("model.model.layers", "model.model.language_model.layers")),
+    "names_old_vlm": rekey(lambda k: k.replace("model.model.layers", "model.language_model.model.layers")),
+    "names_smolvlm": rekey(lambda k: k.replace("model.model.layers", "model.model.text_model.layers")),
+    "names_loralib": rekey(lambda k: k.removesuffix(".weight")),
+    "mlx_names": rekey(lambda k: k.replace("lora_A.weight", "lora_a").replace("lora_B.weight", "lora_b")),
+    "down_up_names": rekey(lambda k: k.replace("lora_A", "lora_down").replace("lora_B", "lora_up")),
+    "vision": add({"base_model.model.model.visual.blocks.0.attn.q_proj.lora_A.weight": (4, 32),
+                   "base_model.model.model.visual.blocks.0.attn.q_proj.lora_B.weight": (32, 4)}),
+    "alpha_tensors": add({P + "0.self_attn.q_proj.alpha": (1,)}),
+    "velora_buffers": add({P + "0.self_attn.q_proj.lora_velora_embed": (4,)}),
+    "monteclora_buffers": add({P + f"0.self_attn.q_proj.lora_monteclora_sampler.{name}": (4,) for name in (
+        "expert_weights", "expert_weights_prior", "gaussian_var_prior", "std_prior")}),
+    "kasa": config(kasa_config={"beta": 0.0001}),
+    "kasa_tensor": add({P + "0.self_attn.q_proj.lora_diag": (4,)}),
+    "arrow": config(arrow_config={"top_k": 2}),
+    "moe_expert_beyond": lambda t, c: rekey(lambda k: k.replace(".experts.3.", ".experts.9."))(*moe_per_expert(t, c)),
+    "tokens_one_too_few": config(**{TOKENS: [3, 300]}), "tokens_beyond": config(**{TOKENS: [3, 300, 320]}),
+    "tokens_not_named": config(**{TOKENS: None}),
+    "norm_of_other_width": change("base_model.model.model.norm.weight", lambda x: x[:-1]),
+    "norm_nan": change("base_model.model.model.norm.weight", lambda x: with_value(x, 3, np.nan)),
+    "bias_of_other_width": change(P + "0.mlp.up_proj.bias", lambda x: np.concatenate([x, x[:1]])),
+    "lora_bias_not_said": config(lora_bias=False), "lora_bias_missing": config(lora_bias=True),
+    "replication_of_nothing": config(layer_replication=[[0, 1], [1, 2]]),
+    "dora_old_name": rekey(lambda k: k + ".default.weight" if k.endswith("lora_magnitude_vector") else k),
+    "dora_not_said": config(use_dora=False), "dora_missing": config(use_dora=True),
+    "dora_short": change(MAGNITUDE, lambda x: x[:-1]), "dora_nan": change(MAGNITUDE, lambda x: with_value(x, 0, np.nan)),
+    "dora_lora_bias": config(use_dora=True), "dora_alora": config(use_dora=True),
+    "enable_lora": config(enable_lora=[True, False]), "no_alpha": lambda t, c: (t, {k: v for k, v in c.items() if k != "lora_alpha"}),
+    "no_rank": lambda t, c: (t, {k: v for k, v in c.items() if k != "r"}),
+    "alpha_as_float": config(lora_alpha=8.0), "fan_in_fan_out": config(fan_in_fan_out=True),
+    "megatron": config(megatron_core="megatron.core"), "targets_by_regex": config(target_modules=r".*\.(q|k|v|o)_proj"),
+    "unknown_option": config(use_next_thing=True), "other_base_name": config(base_model_name_or_path="meta/other-7b"),
+    **{f"init_{x}": config(init_lora_weights=x) for x in (
+        "eva", "mica", "gaussian", "orthogonal", "pissa_niter_4", "olora", "corda", "lora_ga")},
+    **{f"type_{x}": config(peft_type=x.upper()) for x in (
+        "loha", "lokr", "vera", "ia3", "oft", "boft", "fourierft", "randlora", "miss", "shira", "hra", "ln_tuning",
+        "prompt_tuning", "xlora")},
     "mixed_dtype": mixed_dtype, "names_default": names_default, "names_double_prefix": names_double_prefix,
     "names_no_prefix": names_no_prefix, "moe_fused_legacy": moe_fused_legacy, "moe_per_expert": moe_per_expert,
     "moe_one_expert": moe_one_expert, "vocab_resized": vocab_resized, "no_tensors": no_tensors,

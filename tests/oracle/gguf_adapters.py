@@ -27,12 +27,53 @@ def pair_tensors(reader, weights, arch):
             a = roles["EA"].T  # one row per token, so that a look-up finds it
             out.append((f"{module_name(module, arch)}.weight", a, roles["EB"], reader.scale(module, a.shape[1]), a.shape[1]))
         elif "A" in roles:
-            a, b = roles["A"], roles["B"]
-            if arch == "llama" and module.endswith(("q_proj", "k_proj")):
-                key = "num_attention_heads" if module.endswith("q_proj") else "num_key_value_heads"
-                b = b[rope_rows(b.shape[0], reader.base_cfg[key])]
-            out.append((f"{module_name(module, arch)}.weight", a, b, reader.scale(module, a.shape[0]), a.shape[0]))
+            a, b = reader.full_pair(module, roles["A"], roles["B"], weights[f"{module}.weight"].shape[1])
+            b = q_or_k_rows(reader, module, b)
+            out.append((f"{module_name(module, arch)}.weight", a, b, reader.scale(reader.pattern_name(module), a.shape[0]),
+                        a.shape[0]))
     return out
+
+
+def q_or_k_rows(reader, module, x):
+    """Rows of q and k as llama GGUF files have them; all other modules' as they are."""
+    if ARCH[reader.base_cfg["model_type"]] != "llama" or not module.endswith(("q_proj", "k_proj")):
+        return x
+    key = "num_attention_heads" if module.endswith("q_proj") else "num_key_value_heads"
+    return x[rope_rows(x.shape[0], reader.base_cfg[key])]
+
+
+def extra_tensors(reader, arch, alpha):
+    """[(name, values)] of what plain pairs can not say, as *.patchbay_<role>."""
+    out = []
+    for module, roles in reader.groups().items():
+        if ".experts" in module:
+            continue
+        name = f"{module_name(module, arch)}.weight"
+        if "magnitude" in roles:
+            out.append((f"{name}.patchbay_dora_m", q_or_k_rows(reader, module, roles["magnitude"])))
+        if "lora_bias" in roles:
+            rank = roles["A"].shape[0]
+            fold = reader.scale(module, rank) * rank / alpha
+            out.append((f"{name}.patchbay_lora_bias", q_or_k_rows(reader, module, roles["lora_bias"]) * fold))
+        if "bias" in roles:
+            out.append((f"{name}.patchbay_bias", q_or_k_rows(reader, module, roles["bias"])))
+        if "rows" in roles:
+            out += row_tensors(reader, module, name, roles["rows"])
+        if "weight" in roles and "norm" in module:
+            out.append((f"{name}.patchbay_norm", roles["weight"] + (1 if arch == "gemma3" else 0)))
+        elif "weight" in roles:
+            out.append((f"{name}.patchbay_weight", q_or_k_rows(reader, module, roles["weight"])))
+    return out
+
+
+def row_tensors(reader, module, name, rows):
+    """New rows of a table, in ascending order; of both uses of a tied one."""
+    index = reader.cfg["trainable_token_indices"]
+    index = torch.tensor(index[module.rsplit(".", 1)[-1]] if isinstance(index, dict) else index)
+    order = index.argsort()
+    both = reader.base_cfg.get("tie_word_embeddings") and name == "token_embd.weight"
+    return [(f"{table}.patchbay_{role}", x) for table in [name] + ["output.weight"] * bool(both)
+            for role, x in (("rows", rows[order]), ("row_ids", index[order].int()))]
 
 
 def expert_pairs(reader, weights, module, groups, roles):
@@ -65,6 +106,11 @@ def write_adapter(path, folder, base_config, weights):
         dtype = stored.copy().pop() if len(stored) == 1 and fold == 1 else torch.float32
         add(w, f"{name}.lora_a", a, dtype)
         add(w, f"{name}.lora_b", (b.double() * fold).float(), dtype)
+    for name, x in extra_tensors(reader, arch, alpha):
+        if x.dtype == torch.int32:
+            w.add_tensor(name, x.numpy())
+        else:
+            add(w, name, x, torch.float32)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()

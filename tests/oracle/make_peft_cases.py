@@ -169,16 +169,16 @@ class World:
         model.load_state_dict(sd, strict=False)
         inv = reader.cfg.get("alora_invocation_tokens") or []
         starts = [i for i in range(len(IDS) - len(inv) + 1) if IDS[i:i + len(inv)] == inv]
-        for name, (a, b, s) in reader.masked.items():
-            hook_from(model.get_submodule(name), starts[-1] + alora_shift if starts else len(IDS), a, b, s)
+        for name, pair in reader.masked.items():
+            hook_from(model.get_submodule(name), starts[-1] + alora_shift if starts else len(IDS), *pair)
         return self.run(model, IDS), reader.scales
 
 
-def hook_from(module, start, a, b, s):
+def hook_from(module, start, a, b, s, bias):
     """Adds a pair to a linear module for the positions from `start` on."""
     def add(_module, args, y):
         y = y.clone()
-        y[:, start:] += s * (args[0][:, start:] @ a.T @ b.T)
+        y[:, start:] += s * (args[0][:, start:] @ a.T @ b.T + bias)
         return y
     module.register_forward_hook(add)
 
@@ -241,8 +241,8 @@ class Builder:
     def __init__(self, world):
         self.world, self.cases, self.mixes, self.faults = world, [], [], []
 
-    def case(self, name, base, want, why, reason=(), **kw):
-        """A stored case: made by PEFT, golden logits by PEFT."""
+    def case(self, name, base, want, why, reason=(), flags=(), **kw):
+        """A stored case: made by PEFT, golden logits by PEFT. `flags`: what the command line has to say to get it."""
         folder = self.world.out / "adapters" / name
         if name.startswith("pissa"):
             make_pissa(self.world, folder, converted=name.endswith("converted"))
@@ -251,6 +251,8 @@ class Builder:
         (folder / "README.md").unlink(missing_ok=True)
         tidy_config(folder / "adapter_config.json")
         record = dict(name=name, base=base, want=want, why=why, reason=list(reason), derive=None)
+        if flags:
+            record["flags"] = list(flags)
         self.golden(record, folder)
         if want == "must":
             gguf_adapters.write_adapter(self.world.out / "adapters_gguf" / f"{name}.gguf", folder, self.world.config(base),
@@ -285,16 +287,23 @@ class Builder:
         record["base_maxdiff"] = maxdiff(logits, world.base_logits[base])
         self.compare_reader(record, folder, logits)
         if record["want"] == "must":
-            record["naive_maxdiff"] = maxdiff(world.reader_logits(base, folder, naive=True)[0], logits)
-            record["shuffled_qk_maxdiff"] = maxdiff(world.reader_logits(base, folder, shuffled_qk=True)[0], logits)
-            record["one_token_early_maxdiff"] = maxdiff(world.reader_logits(base, folder, alora_shift=-1)[0], logits)
+            for key, how in (("naive", dict(naive=True)), ("shuffled_qk", dict(shuffled_qk=True)),
+                             ("one_token_early", dict(alora_shift=-1))):
+                record[f"{key}_maxdiff"] = self.careless(base, folder, logits, how)
+
+    def careless(self, base, folder, logits, how):
+        """How far off a careless reader is; None where it can not even make sense of the shapes."""
+        try:
+            return maxdiff(self.world.reader_logits(base, folder, **how)[0], logits)
+        except Refuse:
+            return None
 
     def compare_reader(self, record, folder, logits=None):
         """Our reader must agree with PEFT where something is wanted, and refuse where a refusal is wanted."""
         name = record["name"]
         try:
             mine, scales = self.world.reader_logits(record["base"], folder)
-        except (Refuse, TypeError, RuntimeError, KeyError) as e:
+        except (Refuse, TypeError, ValueError, RuntimeError, KeyError, IndexError) as e:
             record["reader"] = f"refuses: {e}"
             if record["want"] == "must":
                 self.faults.append(f"{name}: our reader refuses it: {e}")
@@ -375,32 +384,91 @@ def add_embedding_cases(b):
            target_modules=ATTN + ["lm_head"])
     b.case("tied_both", "base_tied", "must", "ensure_weight_tying: the same pair on both sides",
            target_modules=ATTN + ["embed_tokens"], ensure_weight_tying=True)
-    b.case("trainable_tokens", "base", "may", "rows of embed_tokens replaced (new values, not differences)",
-           ["trainable_token"], trainable_token_indices=[3, 300, 311])
-    b.case("trainable_tokens_tied", "base_tied", "may", "the same rows on both sides", ["trainable_token"],
-           trainable_token_indices=[3, 300])
-    b.case("embed_unchanged", "base", "may", "whole embed_tokens and lm_head in the file, bit-equal to the base's",
-           ["embed_tokens|token_embd|lm_head"], target_modules=ATTN, save_kw=dict(save_embedding_layers=True))
+    b.case("trainable_tokens", "base", "must", "rows of embed_tokens replaced (new values, not differences)",
+           trainable_token_indices=[3, 300, 311])
+    b.case("trainable_tokens_tied", "base_tied", "must", "the same rows on both sides", trainable_token_indices=[300, 3])
+    b.case("trainable_tokens_dict", "base", "must", "rows of both tables, named one by one", target_modules=["q_proj"], r=2,
+           trainable_token_indices={"embed_tokens": [3, 300], "lm_head": [17, 5, 311]})
+    b.case("trainable_tokens_gemma", "base_gemma3", "must", "new rows join before embeddings are scaled",
+           target_modules=["q_proj"], r=2, trainable_token_indices=[7, 311, 42])
+    b.derived("tokens_one_too_few", "trainable_tokens", "refuse", "three rows, two tokens", ["shape"])
+    b.derived("tokens_beyond", "trainable_tokens", "refuse", "a token that the vocabulary does not have", ["320|vocabulary"])
+    b.derived("tokens_not_named", "trainable_tokens", "refuse", "rows, and nothing says of which tokens",
+              ["trainable_token_indices"])
+    b.case("embed_unchanged", "base", "must", "whole embed_tokens and lm_head in the file, bit-equal to the base's",
+           target_modules=ATTN, save_kw=dict(save_embedding_layers=True))
     b.derived("vocab_resized", "embed_unchanged", "refuse", "embeddings of 323 rows over a base of 320",
               ["embed_tokens|token_embd|lm_head"])
-    b.case("mts_head", "base", "may", "modules_to_save: whole new lm_head and embed_tokens",
-           ["modules_to_save|lm_head|embed_tokens"], target_modules=["q_proj"], modules_to_save=both)
-    b.case("mts_norms", "base", "may", "modules_to_save: new norm weights (a loader that skips them is wrong)",
-           ["modules_to_save|norm"], target_modules=ATTN, modules_to_save=["input_layernorm", "norm"])
+    b.case("mts_head", "base", "must", "modules_to_save: whole new lm_head and embed_tokens",
+           flags=["--allow-full-modules"], target_modules=["q_proj"], modules_to_save=both)
+    b.case("mts_matrices", "base", "must", "modules_to_save: whole new matrices, reordered ones among them", r=2,
+           flags=["--allow-full-modules"], target_modules=["v_proj"], layers_to_transform=[1], modules_to_save=["q_proj", "down_proj"])
+    b.case("mts_norms", "base", "must", "modules_to_save: new norm weights (a loader that skips them is wrong)",
+           target_modules=ATTN, modules_to_save=["input_layernorm", "norm"])
+    b.case("mts_norms_gemma", "base_gemma3", "must", "every norm of a Gemma 3, of heads too: they multiply by 1 + w",
+           target_modules=["q_proj"], r=2, modules_to_save=["norm", "post_attention_layernorm"])
+    b.derived("norm_of_other_width", "mts_norms", "refuse", "a norm of 31 numbers", ["shape"])
+    b.derived("norm_nan", "mts_norms", "refuse", "a NaN in a norm", ["finite|nan"])
 
 
 def add_other_maths(b):
-    b.case("bias_all", "base_bias", "may", "bias='all': new values of every bias", ["bias"], target_modules=ATTN,
-           bias="all")
-    b.case("bias_lora_only", "base_bias", "may", "bias='lora_only': new values at ...base_layer.bias", ["bias"],
+    b.case("bias_all", "base_bias", "must", "bias='all': new values of every bias", target_modules=ATTN, bias="all")
+    b.case("bias_lora_only", "base_bias", "must", "bias='lora_only': new values at ...base_layer.bias",
            target_modules=ATTN, bias="lora_only")
-    b.case("lora_bias", "base_bias", "may", "lora_bias: y += scale * b", ["lora_bias|lora_B.bias"],
-           target_modules=ATTN, lora_bias=True)
-    b.case("dora", "base", "may", "DoRA: rows rescaled to learned lengths", ["dora"], use_dora=True)
-    b.case("replication", "base", "may", "layer_replication [[0,1],[0,1]]: same layer count, other model",
-           ["layer_replication"], target_modules=ATTN, layer_replication=[[0, 1], [0, 1]])
-    b.case("pissa", "base", "may", "init_lora_weights='pissa': belongs to a changed base weight",
-           ["pissa|init_lora_weights"])
+    b.case("lora_bias", "base_bias", "must", "lora_bias: y += scale * b", target_modules=ATTN, lora_bias=True)
+    b.case("lora_bias_rslora", "base_bias", "must", "lora_bias under scales of their own", target_modules=["q_proj", "up_proj"],
+           lora_bias=True, use_rslora=True, alpha_pattern={"q_proj": 3})
+    b.case("alora_lora_bias", "base_bias", "must", "the bias of an aLoRA begins where it does", target_modules=["k_proj", "v_proj"],
+           lora_bias=True, alora_invocation_tokens=ALORA_TOKENS)
+    b.derived("bias_of_other_width", "bias_all", "refuse", "a bias that is too long", ["shape"])
+    b.derived("lora_bias_not_said", "lora_bias", "refuse", "lora_B.bias in the file, and lora_bias false", ["lora_bias"])
+    b.derived("lora_bias_missing", "plain", "refuse", "lora_bias, and none in the file", ["lora_bias"])
+    b.case("replication", "base", "refuse", "layer_replication [[0,1],[0,1]]: same layer count, other model",
+           ["layer_replication"], target_modules=["v_proj"], layer_replication=[[0, 1], [0, 1]])
+    b.derived("replication_of_nothing", "plain", "must", "layer_replication that keeps all layers")
+    add_dora_cases(b)
+    add_packed_cases(b)
+    b.case("pissa", "base", "refuse", "init_lora_weights='pissa': belongs to a changed base weight",
+           ["pissa", "path_initial_model_for_weight_conversion", "--base-is-residual"])
+
+
+def add_dora_cases(b):
+    b.case("dora", "base", "must", "DoRA: rows rescaled to learned lengths", use_dora=True)
+    b.case("dora_bf16", "base", "must", "lengths in BF16", use_dora=True, target_modules=["k_proj", "o_proj"],
+           dtype=torch.bfloat16)
+    b.case("dora_scales", "base", "must", "DoRA under rsLoRA with patterns", use_dora=True, use_rslora=True, target_modules=ATTN,
+           rank_pattern={"v_proj": 2}, alpha_pattern={"q_proj": 5, "o_proj": -3})
+    b.case("dora_embed_head", "base", "must", "DoRA on look-up (a length per dimension, over the vocabulary) and head",
+           use_dora=True, target_modules=["embed_tokens", "lm_head"], r=2)
+    b.case("dora_tied", "base_tied", "must", "DoRA on the input side of a tied table", use_dora=True, r=2,
+           target_modules=["embed_tokens", "gate_proj"])
+    b.case("dora_biases", "base_bias", "must", "DoRA leaves the base's bias alone, and bias='all' replaces it", use_dora=True,
+           target_modules=["q_proj", "down_proj"], bias="all")
+    b.case("dora_gemma", "base_gemma3", "must", "DoRA on a Gemma 3", use_dora=True, r=2, target_modules=["q_proj", "up_proj"])
+    b.case("dora_norms_tokens", "base", "must", "DoRA, norms and token rows in one adapter", use_dora=True,
+           target_modules=["v_proj", "up_proj"], modules_to_save=["post_attention_layernorm"], trainable_token_indices=[5, 7])
+    b.derived("dora_old_name", "dora", "must", "lora_magnitude_vector.default.weight")
+    b.derived("dora_not_said", "dora", "refuse", "lengths in the file, and use_dora false", ["dora"])
+    b.derived("dora_missing", "plain", "refuse", "use_dora, and no length in the file", ["dora"])
+    b.derived("dora_short", "dora", "refuse", "a length too few", ["shape"])
+    b.derived("dora_nan", "dora", "refuse", "a length is NaN", ["finite|nan"])
+    b.derived("dora_lora_bias", "lora_bias", "refuse", "DoRA with lora_bias, which PEFT refuses", ["dora"])
+    b.derived("dora_alora", "alora", "refuse", "DoRA with aLoRA, which PEFT refuses", ["dora"])
+
+
+def add_packed_cases(b):
+    """Pairs that are stored in another form than they act in, and buffers that do not act at all."""
+    blocks = dict(target_modules_bd_a=["o_proj"], target_modules_bd_b=["q_proj", "k_proj"], nblocks=2, match_strict=False)
+    b.case("bdlora", "base", "must", "block-diagonal halves, stored without zeros", target_modules=ATTN,
+           use_bdlora=peft.tuners.lora.config.BdLoraConfig(**blocks))
+    b.case("qalora_off", "base", "must", "use_qalora off GPTQ: PEFT ignores it", target_modules=["q_proj"], use_qalora=True,
+           qalora_group_size=8)
+    b.derived("qalora", "plain", "must", "A over the means of groups of eight inputs", golden_by="reader")
+    b.derived("velora_buffers", "plain", "must", "a buffer of VeLoRA's training in the file")
+    b.derived("monteclora_buffers", "plain", "must", "buffers of MonteCLoRA's sampling in the file")
+    b.derived("kasa", "plain", "refuse", "KaSA: another base", ["kasa"])
+    b.derived("kasa_tensor", "plain", "refuse", "lora_diag of KaSA", ["kasa"])
+    b.derived("arrow", "plain", "refuse", "a router between adapters", ["arrow"])
 
 
 def add_expert_cases(b):
@@ -413,6 +481,18 @@ def add_expert_cases(b):
     b.derived("moe_fused_legacy", "moe_fused", "must", "the same numbers in the layout of PEFT 0.17 to 0.18")
     b.derived("moe_per_expert", "moe_fused", "must", "one pair per expert (transformers 4)")
     b.derived("moe_one_expert", "moe_fused", "must", "pairs of expert 2 only, per expert", golden_by="reader")
+    b.derived("moe_gaps", "moe_fused", "must", "per expert, other ranks and some of w1, w2, w3 missing", golden_by="reader")
+    b.derived("moe_v5_names", "moe_fused", "must", "per expert under mlp.experts.N.gate_proj")
+    b.derived("moe_resaved", "moe_fused", "must", "saved again by PEFT under v5: rank 2 r, B block-diagonal", golden_by="reader")
+    b.derived("moe_expert_beyond", "moe_fused", "refuse", "a pair for expert 9 of 4", ["expert"])
+    b.case("moe_gate_up", "base_moe", "must", "only the fused gate and up projections", target_modules=["q_proj"], r=2,
+           target_parameters=["experts.gate_up_proj"])
+    b.case("moe_down", "base_moe", "must", "only the down projections", target_modules=["q_proj"], r=2,
+           target_parameters=["experts.down_proj"])
+    b.case("moe_mts_router", "base_moe", "must", "a whole new router", target_modules=["q_proj"], r=2,
+           flags=["--allow-full-modules"], modules_to_save=["gate"])
+    b.case("parameter_2d", "base", "must", "target_parameters on plain matrices", target_modules=["v_proj"],
+           target_parameters=["q_proj.weight"], r=2, alpha_pattern={"q_proj.weight": 5})
 
 
 def add_gemma_cases(b):
@@ -427,6 +507,19 @@ def add_name_cases(b):
     b.derived("names_default", "plain", "must", "adapter name in the key: lora_A.default.weight")
     b.derived("names_double_prefix", "plain", "must", "base_model.model. twice")
     b.derived("names_no_prefix", "plain", "must", "no base_model.model.")
+    b.derived("names_no_model", "plain", "must", "layers.0 without the level model, as AutoModel has it")
+    b.derived("names_compiled", "plain", "must", "_orig_mod. of torch.compile")
+    b.derived("names_ddp", "plain", "must", "module. of DDP")
+    b.derived("names_fsdp", "plain", "must", "_fsdp_wrapped_module.")
+    b.derived("names_vlm", "plain", "must", "model.language_model. of a multimodal model")
+    b.derived("names_old_vlm", "plain", "must", "language_model.model. of an older one")
+    b.derived("names_smolvlm", "plain", "must", "model.text_model.")
+    b.derived("names_loralib", "plain", "must", "lora_A without .weight")
+    b.derived("two_adapters_in_one", "plain", "refuse", "adapters of two names in one file", ["several adapters|first"])
+    b.derived("vision", "plain", "refuse", "a pair of the vision part", ["vision"])
+    b.derived("mlx_names", "plain", "refuse", "lora_a and lora_b of MLX", ["MLX"])
+    b.derived("down_up_names", "plain", "refuse", "lora_down and lora_up of diffusion tools", ["diffusion"])
+    b.derived("alpha_tensors", "plain", "refuse", "an alpha per module in the file", ["alpha"])
     b.case("bin_file", "base", "may", "adapter_model.bin (pickle)", ["safetensors"], target_modules=["q_proj"],
            save_kw=dict(safe_serialization=False))
 
@@ -456,6 +549,28 @@ def add_broken_cases(b):
               ["loftq|init_lora_weights"])
     b.derived("alpha_not_a_number", "plain", "refuse", "lora_alpha is a word", ["lora_alpha"])
     b.derived("no_tensors", "plain", "refuse", "a file without any tensor", ["no .*(pair|tensor)|empty"])
+    for init in ("pissa_niter_4", "olora", "corda", "lora_ga"):
+        b.derived(f"init_{init}", "plain", "refuse", f"init_lora_weights='{init}'", [init, "--base-is-residual"])
+    for kind in ("loha", "lokr", "vera", "ia3", "oft", "boft", "fourierft", "randlora", "miss", "shira", "hra", "ln_tuning",
+                 "prompt_tuning", "xlora"):
+        b.derived(f"type_{kind}", "plain", "refuse", f"peft_type {kind.upper()}", [kind, "save_as_lora"])
+    b.derived("enable_lora", "plain", "refuse", "grouped B of PEFT 0.2", ["enable_lora"])
+    b.derived("no_alpha", "plain", "refuse", "lora_alpha is missing", ["lora_alpha"])
+    b.derived("no_rank", "plain", "refuse", "r is missing", ["r is missing|: r"])
+
+
+def add_harmless_options(b):
+    """What the config may say and nothing follows from, or not what a careless reader thinks."""
+    for init in ("eva", "mica", "gaussian", "orthogonal"):
+        b.derived(f"init_{init}", "plain", "must", f"init_lora_weights='{init}': relative to the plain base")
+    b.derived("alpha_as_float", "plain", "must", "lora_alpha 8.0")
+    b.derived("fan_in_fan_out", "plain", "must", "fan_in_fan_out does not transpose pairs")
+    b.derived("megatron", "plain", "must", "megatron_config over whole tensors")
+    b.derived("targets_by_regex", "plain", "must", "target_modules as one regular expression")
+    b.derived("unknown_option", "plain", "must", "an option of the future is named in a note")
+    b.derived("other_base_name", "plain", "must", "another base's name is a warning")
+    b.derived("f64", "plain", "must", "factors in F64")
+    b.derived("feature_extraction", "plain", "must", "task_type FEATURE_EXTRACTION without the level model")
 
 
 def add_mixes(b):
@@ -470,6 +585,12 @@ def add_mixes(b):
     b.mix("tied_weighted", "base_tied", "input side of one, output side of another",
           [("tied_embed", 0.8), ("tied_head", 0.6)])
     b.mix("moe_weighted", "base_moe", "experts and router together", [("moe_fused", 0.5), ("moe_attention", 1.25)])
+    b.mix("dora_half", "base", "DoRA at strength 0.5, as set_scale has it", [("dora", 0.5)])
+    b.mix("dora_double", "base", "DoRA at strength 2", [("dora", 2.0)])
+    b.mix("dora_negative", "base", "DoRA at strength -1", [("dora", -1.0)])
+    b.mix("dora_embed_half", "base", "DoRA on the tables at strength 0.5", [("dora_embed_head", 0.5)])
+    b.mix("dora_and_plain", "base", "DoRA first, then a plain adapter: PEFT agrees with sums", [("dora", 1.0), ("patterns", 0.5)])
+    b.mix("lora_bias_weighted", "base_bias", "lora_bias at -0.5 beside a plain adapter", [("lora_bias", -0.5), ("with_biases", 1.0)])
     b.mix("gemma_weighted", "base_gemma3", "Gemma with two", [("gemma_all", 0.5), ("gemma_embed", 1.0)])
 
 
@@ -487,7 +608,7 @@ def build(out):
         (out / part).mkdir(parents=True)
     b = Builder(World(out))
     for add_cases in (add_plain_cases, add_embedding_cases, add_other_maths, add_expert_cases, add_gemma_cases,
-                      add_name_cases, add_broken_cases, add_mixes):
+                      add_name_cases, add_broken_cases, add_harmless_options, add_mixes):
         add_cases(b)
     record = dict(peft=peft.__version__, torch=torch.__version__, bases=write_bases(b.world), cases=b.cases, mixes=b.mixes)
     (out / "cases.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -13,12 +13,13 @@ from safetensors.torch import load_file
 
 RESIDUAL_INITS = ("pissa", "olora", "corda", "lora_ga", "loftq")
 IGNORABLE = ("lora_velora_embed", "lora_monteclora_sampler")  # training buffers, no effect at inference
-WRAPPERS = ("base_model.model.", "_orig_mod.", "module.")
+WRAPPERS = ("base_model.model.", "module.")
+LEVELS = r"(^|\.)(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module|language_model|text_model)(?=\.)"
 
 # key form -> role; the first that fits wins
 ROLES = [
-    (r"(.+)\.lora_A\.weight$", "A"),
-    (r"(.+)\.lora_B\.weight$", "B"),
+    (r"(.+)\.lora_A(\.weight)?$", "A"),
+    (r"(.+)\.lora_B(\.weight)?$", "B"),
     (r"(.+)\.lora_B\.bias$", "lora_bias"),
     (r"(.+)\.lora_embedding_A$", "EA"),
     (r"(.+)\.lora_embedding_B$", "EB"),
@@ -82,6 +83,12 @@ class Reader:
         self.scales[module] = alpha / math.sqrt(rank) if c.get("use_rslora") else alpha / rank
         return self.scales[module]
 
+    def pattern_name(self, module):
+        """What patterns know a module by: its parameter, where that was targeted."""
+        parameter = f"{module}.weight"
+        targeted = any(f".{parameter}".endswith(f".{p}") for p in self.cfg.get("target_parameters") or [])
+        return parameter if targeted else module
+
     def check_rank(self, module, rank):
         pattern = first_match(self.cfg.get("rank_pattern"), module)
         want = self.cfg["r"] if pattern is None else self.cfg["rank_pattern"][pattern]
@@ -95,22 +102,38 @@ class Reader:
         init = c.get("init_lora_weights")
         if isinstance(init, str) and init.startswith(RESIDUAL_INITS):
             raise Refuse(f"init_lora_weights={init}: made for a changed base weight")
-        for option in ("layer_replication", "megatron_config", "kasa_config", "use_bdlora", "arrow_config", "enable_lora",
-                       "use_qalora"):
+        for option in ("megatron_config", "kasa_config", "arrow_config", "enable_lora"):
             if c.get(option):
                 raise Refuse(option)
+        ranges = c.get("layer_replication") or [[0, self.base_cfg["num_hidden_layers"]]]
+        if [i for a, b in ranges for i in range(a, b)] != list(range(self.base_cfg["num_hidden_layers"])):
+            raise Refuse("layer_replication")
+        if c.get("use_dora") and (c.get("lora_bias") or c.get("alora_invocation_tokens") or c.get("target_parameters")):
+            raise Refuse("use_dora with what PEFT refuses beside it")
+
+    def check_extras(self, module, roles):
+        """PEFT makes up what is missing and ignores what it does not expect."""
+        for option, role in (("use_dora", "magnitude"), ("lora_bias", "lora_bias")):
+            if bool(self.cfg.get(option)) != (role in roles) and not self.naive:
+                raise Refuse(f"{module}: {option} does not agree with the file")
 
     @staticmethod
     def plain_key(key):
         """The key without wrappers and without the adapter's name."""
         while key.startswith(WRAPPERS):
             key = key.removeprefix(next(w for w in WRAPPERS if key.startswith(w)))
+        key = re.sub(LEVELS, "", key).removeprefix(".")
+        if key.startswith("layers."):
+            key = "model." + key
         key = re.sub(r"\.lora_(A|B)\.[^.]+\.weight$", r".lora_\1.weight", key)
         return re.sub(r"\.lora_(embedding_A|embedding_B|magnitude_vector)\.[^.]+(\.weight)?$", r".lora_\1", key)
 
     def groups(self):
         """module -> {role: tensor}; every key has to be understood."""
         out = {}
+        names = {m[2] for key in self.tensors if (m := re.search(r"\.lora_(A|B)\.([^.]+)\.weight$", key))}
+        if len(names) > 1:
+            raise Refuse(f"several adapters: {names}")
         for key, v in self.tensors.items():
             plain = self.plain_key(key)
             if any(s in plain for s in IGNORABLE):
@@ -149,9 +172,11 @@ class Reader:
         if ("A" in roles) != ("B" in roles) or ("EA" in roles) != ("EB" in roles):
             raise Refuse(f"{module}: half of the A/B pair is missing")
         if "A" in roles:
+            self.check_extras(module, roles)
             self.linear(sd, module, roles)
         elif "EA" in roles:
-            self.embedding(sd, module, roles["EA"], roles["EB"])
+            self.check_extras(module, {**roles, "lora_bias": 0} if self.cfg.get("lora_bias") else roles)
+            self.embedding(sd, module, roles)
         if self.naive:
             return
         if "rows" in roles:
@@ -162,36 +187,59 @@ class Reader:
                     raise Refuse(f"{module}.{leaf}: shape {tuple(roles[leaf].shape)}")
                 sd[f"{module}.{leaf}"] = roles[leaf].clone()
 
-    def embedding(self, sd, module, a, b):
+    def embedding(self, sd, module, roles):
         """A (r, vocab), B (embd, r): the input side only, before any factor that the model puts on its embeddings."""
-        w = f"{module}.weight"
+        a, b, w = roles["EA"], roles["EB"], f"{module}.weight"
         if a.shape[1] != sd[w].shape[0] or b.shape[0] != sd[w].shape[1]:
             raise Refuse(f"{module}: vocabulary {a.shape[1]} against {sd[w].shape[0]}")
         self.check_rank(module, a.shape[0])
-        sd[w] = sd[w] + self.scale(module, a.shape[0]) * (b @ a).T
+        new = sd[w] + self.scale(module, a.shape[0]) * (b @ a).T
+        if "magnitude" in roles and not self.naive:
+            new = new * (roles["magnitude"] / new.norm(dim=0))  # over the vocabulary, one length per dimension
+        sd[w] = new
 
     def token_rows(self, sd, module, rows):
         """trainable_tokens_delta: despite the name new rows, not differences."""
         index = self.cfg["trainable_token_indices"]
         index = index[module.rsplit(".", 1)[-1]] if isinstance(index, dict) else index
+        if rows.shape != (len(index), sd[f"{module}.weight"].shape[1]) or max(index) >= len(sd[f"{module}.weight"]):
+            raise Refuse(f"{module}: rows {tuple(rows.shape)} for {len(index)} tokens")
         sd[f"{module}.weight"][index] = rows
         if self.tied and module == "model.embed_tokens":
             sd["lm_head.weight"][index] = rows
 
+    def full_pair(self, module, a, b, n_in):
+        """Pairs that are stored smaller than they are: groups of QALoRA, blocks of BD-LoRA."""
+        blocks = self.cfg.get("use_bdlora") or {}
+        name, n = module.rsplit(".", 1)[-1], blocks.get("nblocks", 1)
+        if any(p in name for p in blocks.get("target_modules_bd_a") or []):
+            a = torch.block_diag(*torch.chunk(a, n))
+        elif any(p in name for p in blocks.get("target_modules_bd_b") or []):
+            b = torch.block_diag(*torch.chunk(b, n))
+        group = self.cfg.get("qalora_group_size", 16) if self.cfg.get("use_qalora") else 1
+        if group > 1 and a.shape[1] * group == n_in:
+            a = a.repeat_interleave(group, dim=1) * (a.shape[1] / group)
+        return a, b
+
     def linear(self, sd, module, roles):
         a, b, w = roles["A"], roles["B"], f"{module}.weight"
+        if not self.naive:
+            a, b = self.full_pair(module, a, b, sd[w].shape[1])
         if a.shape[0] != b.shape[1] or a.shape[1] != sd[w].shape[1] or b.shape[0] != sd[w].shape[0]:
             raise Refuse(f"{module}: A {tuple(a.shape)} B {tuple(b.shape)} on a {tuple(sd[w].shape)} weight")
-        self.check_rank(module, a.shape[0])
-        s = self.scale(module, a.shape[0])
+        name = self.pattern_name(module)
+        self.check_rank(name, a.shape[0])
+        s = self.scale(name, a.shape[0])
         if self.shuffled_qk and module.endswith(("q_proj", "k_proj")):
             n_head = self.base_cfg["num_attention_heads" if module.endswith("q_proj") else "num_key_value_heads"]
             b = torch.empty_like(b).index_copy_(0, torch.tensor(rope_rows(b.shape[0], n_head)), b)
         if self.cfg.get("alora_invocation_tokens") and not self.naive:
-            self.masked[module] = (a, b, s)
+            self.masked[module] = (a, b, s, roles.get("lora_bias", 0))
             return
         new = sd[w] + s * (b @ a)
         if "magnitude" in roles and not self.naive:
+            if roles["magnitude"].shape != (len(new),):
+                raise Refuse(f"{module}: {tuple(roles['magnitude'].shape)} lengths")
             new = new * (roles["magnitude"] / new.norm(dim=1)).unsqueeze(1)
         sd[w] = new
         if "lora_bias" in roles and not self.naive:

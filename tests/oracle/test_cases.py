@@ -40,12 +40,12 @@ def derived(tmp_path_factory):
 class Run:
     """One call of the engine: exit code, error text, and the logits file if there is one."""
 
-    def __init__(self, base, out, *lora, form="auto"):
+    def __init__(self, base, out, *lora, form="auto", flags=()):
         out = out / "logits.npy"
         out.unlink(missing_ok=True)
         ids = ",".join(map(str, BASES[base]["ids"]))
         command = [BINARY, "run", "-m", DATA / "bases" / f"{base}.gguf", *lora, "--tokens", ids, "--logits", out, "-n", "0",
-                   "--cache-type", "f32", "--lora-form", form]
+                   "--cache-type", "f32", "--lora-form", form, *flags]
         done = subprocess.run([str(x) for x in command], capture_output=True, text=True, timeout=120)
         self.code, self.stderr, self.path = done.returncode, done.stderr, out
 
@@ -92,12 +92,20 @@ in_both_forms = pytest.mark.parametrize("lora_form", ["portable", "fused"])
 @in_both_forms
 @by_name(TABLE["cases"])
 def test_peft_folder_agrees_with_peft_or_is_refused(record, lora_form, tmp_path, derived):
-    check_case(Run(record["base"], tmp_path, "--lora", folder_of(record, derived), form=lora_form), record)
+    flags = record.get("flags", [])
+    check_case(Run(record["base"], tmp_path, "--lora", folder_of(record, derived), form=lora_form, flags=flags), record)
+
+
+@by_name([c for c in TABLE["cases"] if "--allow-full-modules" in c.get("flags", [])])
+def test_whole_matrices_are_refused_with_their_size_unless_allowed(record, tmp_path, derived):
+    run = Run(record["base"], tmp_path, "--lora", folder_of(record, derived))
+    run.check_refused(["modules_to_save", r"\d MiB", "--allow-full-modules"])
 
 
 @by_name([c for c in TABLE["cases"] if (DATA / "adapters_gguf" / f"{c['name']}.gguf").exists()])
 def test_gguf_adapter_agrees_with_peft(record, tmp_path):
-    Run(record["base"], tmp_path, "--lora", DATA / "adapters_gguf" / f"{record['name']}.gguf").check_close(record["golden"])
+    path = DATA / "adapters_gguf" / f"{record['name']}.gguf"
+    Run(record["base"], tmp_path, "--lora", path, flags=record.get("flags", [])).check_close(record["golden"])
 
 
 def scaled(parts, path_of):
@@ -113,7 +121,8 @@ def test_weighted_adapters_agree_with_peft(record, form, lora_form, tmp_path):
     Run(record["base"], tmp_path, *scaled(record["parts"], path_of), form=lora_form).check_close(record["golden"])
 
 
-@pytest.mark.parametrize("name", ["plain", "patterns", "embed_head", "tied_both", "moe_fused", "gemma_all", "alora"])
+@pytest.mark.parametrize("name", ["plain", "patterns", "embed_head", "tied_both", "moe_fused", "gemma_all", "alora", "dora",
+                                  "lora_bias", "bias_all", "mts_norms", "trainable_tokens_tied"])
 def test_strength_zero_is_the_base_bit_for_bit(name, tmp_path):
     base = CASES[name]["base"]
     alone = Run(base, tmp_path).logits()
