@@ -14,6 +14,10 @@ namespace patchbay {
 void check_shapes(const PeftConfig &config, const std::string &path, const PlacedModule &placed,
                   const BaseInfo &base);
 
+/// Refuses a pair that does not fit the two weights that its module is here. Throws LoadError.
+void check_split_shapes(const PeftConfig &config, const std::string &path,
+                        const PlacedSplit &placed);
+
 /// What the shapes of fused expert factors say.
 struct FusedShape {
   int64_t n_rank = 0;  ///< of one expert
