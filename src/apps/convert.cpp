@@ -49,7 +49,8 @@ AdapterProvenance provenance_of(const fs::path &source) {
   const auto folder = find_peft_folder(source);
   provenance.source_sha256 = sha256_of(folder ? *folder / k_peft_weights : source);
   if (!folder) return provenance;
-  const auto *version = JsonFile::open(*folder / k_peft_config).find("peft_version");
+  const auto config = JsonFile::open(*folder / k_peft_config);
+  const auto *version = config.find("peft_version");
   if (version != nullptr && version->is_string()) {
     provenance.peft_version = version->get<std::string>();
   }

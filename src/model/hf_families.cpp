@@ -163,9 +163,8 @@ constexpr auto k_rotary_rows = joined(k_tables, k_rotary_attention, k_mlp);
 constexpr auto k_plain_rows = joined(k_tables, k_attention, k_mlp);
 constexpr auto k_llama_rows =
     joined(k_tables, k_rotary_attention, k_mlp, k_experts, k_mixtral_experts);
-constexpr auto k_qwen2moe_rows =
-    joined(k_tables, k_attention, k_mlp, k_experts, k_qwen2_shared_expert);
-constexpr auto k_qwen3moe_rows = joined(k_tables, k_attention, k_mlp, k_experts);
+constexpr auto k_qwen2moe_rows = joined(k_tables, k_attention, k_experts, k_qwen2_shared_expert);
+constexpr auto k_qwen3moe_rows = joined(k_tables, k_attention, k_experts);
 constexpr auto k_phi3_rows = joined(k_tables, k_phi3_blocks);
 constexpr auto k_granitemoe_rows = joined(k_tables, k_rotary_attention, k_granite_experts);
 constexpr auto k_deepseek2_rows = joined(k_tables, k_deepseek2_blocks, k_mlp, k_experts);

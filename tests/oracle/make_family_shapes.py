@@ -37,7 +37,7 @@ FAMILIES = {
     "mistral": ("MistralConfig", SHAPE),
     "mixtral": ("MixtralConfig", SHAPE | LOCAL),
     "qwen2": ("Qwen2Config", SHAPE),
-    "qwen2_moe": ("Qwen2MoeConfig", SHAPE | EXPERTS | dict(shared_expert_intermediate_size=40, mlp_only_layers=[0])),
+    "qwen2_moe": ("Qwen2MoeConfig", SHAPE | EXPERTS | dict(shared_expert_intermediate_size=40)),
     "qwen3": ("Qwen3Config", WIDE),
     "qwen3_moe": ("Qwen3MoeConfig", WIDE | EXPERTS),
     "gemma2": ("Gemma2Config", WIDE),
