@@ -151,9 +151,7 @@ NamedPair named_combination(std::string module, CombinedPair pair) {
           .n_rank = pair.n_rank,
           .scale = pair.scale,
           .a = std::move(pair.a),
-          .b = std::move(pair.b),
-          .magnitude = {.ne = {0, 1, 1}},
-          .bias = {.ne = {0, 1, 1}}};
+          .b = std::move(pair.b)};
 }
 
 void name_fused(const Adapter &adapter, const BaseInfo &base, const Groups<FusedRow> &groups,

@@ -18,8 +18,8 @@ struct NamedPair {
   float scale = 1;
   Factor a;  ///< [n_in, n_rank]; all experts: [n_in, n_rank n_expert]; look-up [n_rows, n_rank]
   Factor b;  ///< [n_rank, n_out]; all experts: [n_rank n_expert, n_out]
-  Factor magnitude;  ///< [n_out]; without elements: none
-  Factor bias;       ///< [n_out]; without elements: none
+  Factor magnitude{.ne = {0, 1, 1}};  ///< [n_out]; without elements: none
+  Factor bias{.ne = {0, 1, 1}};       ///< [n_out]; without elements: none
 
   /// By what rank_pattern and alpha_pattern know it.
   [[nodiscard]] const std::string &pattern_name() const {

@@ -315,7 +315,13 @@ void write_peft_folder(const fs::path &folder, const PeftContent &content, bool 
     throw LoadError({.path = folder.string(), .problem = "is there and not a folder"});
   }
   NewFolder made(folder);
-  write_files(made.path(), content, progress);
+  try {
+    write_files(made.path(), content, progress);
+  } catch (const LoadError &error) {  // it names a place that nobody has asked for
+    auto parts = error.parts();
+    parts.path = folder.string();
+    throw LoadError(std::move(parts));
+  }
   made.commit();
 }
 

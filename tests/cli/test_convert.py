@@ -157,7 +157,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(folder, base, tmp_path):
     assert "cannot be written" in refusal(done, FAILURE)
     assert list(out.parent.iterdir()) == []
     done = patchbay("convert", folder, "-o", out, "--reverse", "--base", base, preexec_fn=limit)
-    assert "cannot be written" in refusal(done, FAILURE)
+    assert f"{out}: cannot be written" in refusal(done, FAILURE)
     assert list(out.parent.iterdir()) == []
 
 
