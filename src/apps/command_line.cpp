@@ -229,6 +229,47 @@ void add_inspect(CLI::App &app, InspectArguments &arguments) {
   inspect_app->add_flag("--json", arguments.json, "print JSON");
 }
 
+void add_convert(CLI::App &app, ConvertArguments &arguments) {
+  CLI::App *convert_app =
+      app.add_subcommand("convert", "make a GGUF adapter of a PEFT folder, or the other way round");
+  convert_app->footer(
+      "The base is not read beyond its metadata: a Hugging Face folder needs its config.json "
+      "only.\n"
+      "patchbay convert adapters/pirate -o pirate.gguf --base model.gguf\n"
+      "patchbay convert pirate.gguf -o adapters/pirate --reverse --base model.gguf");
+  convert_app->add_option("adapter", arguments.path, "PEFT folder or GGUF adapter")
+      ->required()
+      ->check(check_not_empty)
+      ->type_name("ADAPTER");
+  auto *output = convert_app
+                     ->add_option("-o,--output", arguments.output,
+                                  "GGUF file to write; with --reverse a folder")
+                     ->check(check_not_empty)
+                     ->type_name("FILE");
+  convert_app
+      ->add_option("-b,--base", arguments.base,
+                   "base model: GGUF file or Hugging Face folder; without it the folder that the "
+                   "adapter names, if there is one")
+      ->check(check_not_empty)
+      ->type_name("PATH");
+  choice<ggml_type>(*convert_app, "--type",
+                    {{"f32", GGML_TYPE_F32},
+                     {"f16", GGML_TYPE_F16},
+                     {"bf16", GGML_TYPE_BF16},
+                     {"q8_0", GGML_TYPE_Q8_0}},
+                    arguments.type, "type of the factors: f32, f16, bf16 or q8_0")
+      ->default_str("as they are");
+  auto *reverse = convert_app->add_flag("--reverse", arguments.reverse, "write a PEFT folder");
+  reverse->excludes("--type");
+  convert_app->add_flag("--force", arguments.overwrite, "replace what is there");
+  auto *dry_run =
+      convert_app->add_flag("--dry-run", arguments.dry_run, "check everything and write nothing");
+  convert_app->add_flag("--json", arguments.json, "print JSON");
+  convert_app->callback([output, dry_run] {
+    if (output->count() == 0 && dry_run->count() == 0) throw CLI::RequiredError("--output");
+  });
+}
+
 void add_bench(CLI::App &app, BenchArguments &arguments) {
   CLI::App *bench_app = app.add_subcommand("bench", "measure prefill and decode speed");
   add_model_options(*bench_app, arguments.model);
@@ -253,6 +294,7 @@ struct AllArguments {
   ChatCommandArguments chat;
   TokenizeArguments tokenize;
   InspectArguments inspect;
+  ConvertArguments convert;
   BenchArguments bench;
   ServeArguments serve;
 };
@@ -271,6 +313,7 @@ struct Parser {
     add_chat(app, arguments.chat);
     add_tokenize(app, arguments.tokenize);
     add_inspect(app, arguments.inspect);
+    add_convert(app, arguments.convert);
     add_bench(app, arguments.bench);
     serve = add_serve(app, arguments.serve);
   }
@@ -323,6 +366,7 @@ CommandLine command_of(const AllArguments &all, const Parser &parser) {
   if (app.got_subcommand("tokenize"))
     return {.command = [a = all.tokenize] { return tokenize(a); }};
   if (app.got_subcommand("inspect")) return {.command = [a = all.inspect] { return inspect(a); }};
+  if (app.got_subcommand("convert")) return {.command = [a = all.convert] { return convert(a); }};
   if (app.got_subcommand("bench")) return {.command = [a = all.bench] { return bench(a); }};
   if (all.serve.print_config) {
     return {.command = [text = config_text(*parser.serve)] {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ggml.h>
+
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -66,6 +68,17 @@ struct InspectArguments {
   bool json = false;
 };
 
+struct ConvertArguments {
+  std::string path;    ///< PEFT folder or GGUF adapter
+  std::string output;  ///< GGUF file; with `reverse` a folder
+  std::string base;    ///< GGUF file or Hugging Face folder; empty: the folder the adapter names
+  std::optional<ggml_type> type{};  ///< of factors; none: as they are
+  bool reverse = false;             ///< to a PEFT folder
+  bool overwrite = false;
+  bool dry_run = false;  ///< all but the writing
+  bool json = false;
+};
+
 struct BenchArguments {
   ModelArguments model;
   uint32_t n_prompt = 256;
@@ -129,6 +142,7 @@ struct ServeArguments {
 int run(const RunArguments &arguments);
 int tokenize(const TokenizeArguments &arguments);
 int inspect(const InspectArguments &arguments);
+int convert(const ConvertArguments &arguments);
 int bench(const BenchArguments &arguments);
 int chat(const ChatCommandArguments &arguments);
 int serve(const ServeArguments &arguments);

@@ -5,16 +5,15 @@
 #include <unistd.h>
 
 #include <array>
-#include <csignal>
 
 #include "base/error.h"
 
 namespace patchbay {
 
-Interrupts::Interrupts() {
+Interrupts::Interrupts(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
+  for (const int signal : signals) sigaddset(&set, signal);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (fd_ < 0) throw LoadError({.problem = "signals cannot be waited for"});
@@ -22,11 +21,11 @@ Interrupts::Interrupts() {
 
 Interrupts::~Interrupts() { close(fd_); }
 
-bool Interrupts::take() {
-  bool was_pressed = false;
+int Interrupts::take_signal() {
+  int signal = 0;
   signalfd_siginfo info{};
-  while (read(fd_, &info, sizeof info) == sizeof info) was_pressed = true;
-  return was_pressed;
+  while (read(fd_, &info, sizeof info) == sizeof info) signal = static_cast<int>(info.ssi_signo);
+  return signal;
 }
 
 bool Interrupts::wait_for(int fd) {

@@ -1,20 +1,25 @@
 #pragma once
 
+#include <csignal>
+#include <initializer_list>
+
 namespace patchbay {
 
-/// Ctrl-C (SIGINT) as something to ask for, in place of the program's end. Made before any other
-/// thread, all of which then leave it alone. One at a time.
+/// Signals, Ctrl-C (SIGINT) if nothing else is said, as something to ask for, in place of the
+/// program's end. Made before any other thread, all of which then leave them alone. One at a time.
 class Interrupts {
  public:
   /// Throws LoadError: the system has no more descriptors.
-  Interrupts();
+  explicit Interrupts(std::initializer_list<int> signals = {SIGINT});
   ~Interrupts();
   Interrupts(const Interrupts &) = delete;
   Interrupts &operator=(const Interrupts &) = delete;
 
-  /// Whether it was pressed since the last time this was asked.
-  [[nodiscard]] bool take();
-  /// Waits until `fd` can be read; false: Ctrl-C came first.
+  /// Which of them came last since the last time this was asked; 0: none.
+  [[nodiscard]] int take_signal();
+  /// Whether one came.
+  [[nodiscard]] bool take() { return take_signal() != 0; }
+  /// Waits until `fd` can be read; false: a signal came first.
   [[nodiscard]] bool wait_for(int fd);
 
  private:

@@ -7,6 +7,7 @@
 #include "arch/metadata.h"
 #include "graph/blocks.h"
 #include "graph/linear.h"
+#include "model/hf_families.h"
 
 namespace patchbay {
 namespace {
@@ -16,31 +17,6 @@ namespace {
 constexpr uint32_t k_global_every = 6;
 constexpr float k_local_freq_base = 10000;
 constexpr uint32_t k_n_layer_27b = 62;
-
-constexpr NameRow k_name_rows[] = {
-    {"embed_tokens", "token_embd.weight"},
-    {"lm_head", "output.weight"},
-    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight"},
-    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight"},
-    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
-    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
-    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
-    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
-    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
-};
-
-/// Gemma multiplies by 1 + w.
-constexpr VectorRow k_norms[] = {
-    {"norm.weight", "output_norm.weight", true},
-    {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", true},
-    {"layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", true},
-    {"layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", true},
-    {"layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", true},
-    {"layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", true},
-    {"layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", true},
-};
-
-constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = {}, .vectors = k_norms};
 
 HParams hparams(const GgufFile &file) {
   const ArchMetadata metadata(file, k_gemma3.name);
@@ -91,6 +67,6 @@ const Family k_gemma3{.name = "gemma3",
                       .hparams = hparams,
                       .tensors = tensors,
                       .layer = layer,
-                      .hf_names = &k_hf_names};
+                      .hf_names = &k_hf_gemma3};
 
 }  // namespace patchbay

@@ -5,44 +5,10 @@
 #include "arch/metadata.h"
 #include "graph/blocks.h"
 #include "graph/linear.h"
+#include "model/hf_families.h"
 
 namespace patchbay {
 namespace {
-
-constexpr NameRow k_name_rows[] = {
-    {"embed_tokens", "token_embd.weight"},
-    {"lm_head", "output.weight"},
-    {"layers.#.self_attn.q_proj", "blk.#.attn_q.weight", RowPlan::rotary_q},
-    {"layers.#.self_attn.k_proj", "blk.#.attn_k.weight", RowPlan::rotary_kv},
-    {"layers.#.self_attn.v_proj", "blk.#.attn_v.weight"},
-    {"layers.#.self_attn.o_proj", "blk.#.attn_output.weight"},
-    {"layers.#.mlp.gate_proj", "blk.#.ffn_gate.weight"},
-    {"layers.#.mlp.up_proj", "blk.#.ffn_up.weight"},
-    {"layers.#.mlp.down_proj", "blk.#.ffn_down.weight"},
-    // Mixtral: transformers 4 and 5.
-    {"layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp.weight"},
-    {"layers.#.block_sparse_moe.experts.@.w1", "blk.#.ffn_gate_exps.weight"},
-    {"layers.#.block_sparse_moe.experts.@.w3", "blk.#.ffn_up_exps.weight"},
-    {"layers.#.block_sparse_moe.experts.@.w2", "blk.#.ffn_down_exps.weight"},
-    {"layers.#.mlp.gate", "blk.#.ffn_gate_inp.weight"},
-    {"layers.#.mlp.experts.@.gate_proj", "blk.#.ffn_gate_exps.weight"},
-    {"layers.#.mlp.experts.@.up_proj", "blk.#.ffn_up_exps.weight"},
-    {"layers.#.mlp.experts.@.down_proj", "blk.#.ffn_down_exps.weight"},
-};
-
-constexpr FusedRow k_fused_rows[] = {
-    {"layers.#.mlp.experts", "gate_up_proj", "blk.#.ffn_gate_exps.weight",
-     "blk.#.ffn_up_exps.weight"},
-    {"layers.#.mlp.experts", "down_proj", "blk.#.ffn_down_exps.weight", ""},
-};
-
-constexpr VectorRow k_norms[] = {
-    {"norm.weight", "output_norm.weight"},
-    {"layers.#.input_layernorm.weight", "blk.#.attn_norm.weight"},
-    {"layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight"},
-};
-
-constexpr HfNames k_hf_names{.rows = k_name_rows, .fused = k_fused_rows, .vectors = k_norms};
 
 HParams hparams(const GgufFile &file) {
   const ArchMetadata metadata(file, k_llama.name);
@@ -96,6 +62,6 @@ const Family k_llama{.name = "llama",
                      .hparams = hparams,
                      .tensors = tensors,
                      .layer = layer,
-                     .hf_names = &k_hf_names};
+                     .hf_names = &k_hf_llama};
 
 }  // namespace patchbay

@@ -1,6 +1,7 @@
 #include "base/replacement_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -42,9 +43,18 @@ void sync_folder(const fs::path &folder, const std::string &path) {
   if (result != 0 && errno != EINVAL) fail_with_errno(path, k_failed);
 }
 
+/// What open() would give a new file. The mask can be read only by setting it: a file made by
+/// another thread at that moment would be its owner's alone.
+mode_t usual_mode() {
+  constexpr mode_t k_owner_only = 077;
+  const mode_t mask = umask(k_owner_only);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
 }  // namespace
 
-ReplacementFile::ReplacementFile(const fs::path &path)
+ReplacementFile::ReplacementFile(const fs::path &path, FileAccess access)
     : path_(path.string()), target_(follow_links(path)) {
   if (path_.find('\0') != std::string::npos)
     throw LoadError({.path = path_.c_str(), .problem = "is only the part before a NUL byte"});
@@ -57,6 +67,10 @@ ReplacementFile::ReplacementFile(const fs::path &path)
   fd_ = mkostemp(pattern.data(), O_CLOEXEC);
   if (fd_ < 0) fail_with_errno(path_, k_failed);
   written_ = std::move(pattern);
+  if (access == FileAccess::as_usual && fchmod(fd_, usual_mode()) != 0) {
+    unlink(written_.c_str());
+    fail_with_errno(path_, k_failed);
+  }
 }
 
 ReplacementFile::~ReplacementFile() {
@@ -78,6 +92,13 @@ void ReplacementFile::commit() {
   if (rename(written_.c_str(), target_.c_str()) != 0) fail_with_errno(path_, k_failed);
   written_.clear();
   sync_folder(target_.parent_path(), path_);
+}
+
+void check_may_write(const fs::path &path, bool overwrite) {
+  std::error_code ignored;
+  if (overwrite || !fs::exists(fs::symlink_status(path, ignored))) return;
+  throw LoadError(
+      {.path = path.string(), .problem = "is there already", .hint = "--force replaces it"});
 }
 
 }  // namespace patchbay

@@ -25,11 +25,11 @@ class Sha256 {
   void value(const T &number) {
     add(std::as_bytes(std::span(&number, 1)));
   }
+  /// The bytes alone, without their length, as sha256sum takes a file.
+  void add(std::span<const std::byte> bytes);
   [[nodiscard]] Sha256Digest finish();
 
  private:
-  void add(std::span<const std::byte> bytes);
-
   struct Deleter {
     void operator()(evp_md_ctx_st *context) const;
   };

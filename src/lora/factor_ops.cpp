@@ -107,7 +107,12 @@ Factor gather(const Factor &source, std::array<int64_t, 3> ne, std::array<int64_
   return make_factor(source.type, ne, std::move(bytes));
 }
 
-Factor reorder_rotary_rows(const Factor &b, int64_t n_head) {
+namespace {
+
+/// Whether rows come from the places that the reordering gives them, or go there.
+enum class Rotary { reorder, restore };
+
+Factor permuted_rows(const Factor &b, int64_t n_head, Rotary direction) {
   const size_t row_bytes = static_cast<size_t>(b.ne[0]) * ggml_type_size(b.type);
   const int64_t n_rows_head = b.ne[1] / n_head;
   std::vector<std::byte> bytes(b.data.size());
@@ -115,11 +120,22 @@ Factor reorder_rotary_rows(const Factor &b, int64_t n_head) {
     const int64_t head = row / n_rows_head;
     const int64_t j = row % n_rows_head / 2;
     const int64_t half = row % 2;
-    const int64_t from = head * n_rows_head + half * (n_rows_head / 2) + j;
-    std::memcpy(bytes.data() + static_cast<size_t>(row) * row_bytes,
-                b.data.data() + static_cast<size_t>(from) * row_bytes, row_bytes);
+    const int64_t other = head * n_rows_head + half * (n_rows_head / 2) + j;
+    const auto from = static_cast<size_t>(direction == Rotary::reorder ? other : row);
+    const auto to = static_cast<size_t>(direction == Rotary::reorder ? row : other);
+    std::memcpy(bytes.data() + to * row_bytes, b.data.data() + from * row_bytes, row_bytes);
   }
   return make_factor(b.type, b.ne, std::move(bytes));
+}
+
+}  // namespace
+
+Factor reorder_rotary_rows(const Factor &b, int64_t n_head) {
+  return permuted_rows(b, n_head, Rotary::reorder);
+}
+
+Factor restore_rotary_rows(const Factor &b, int64_t n_head) {
+  return permuted_rows(b, n_head, Rotary::restore);
 }
 
 std::optional<std::vector<float>> f64_to_f32(std::span<const std::byte> data) {

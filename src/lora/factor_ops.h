@@ -39,6 +39,9 @@ namespace patchbay {
 /// j` of `b`, d rows a head. REQUIRES: n_out is a multiple of 2 n_head.
 [[nodiscard]] Factor reorder_rotary_rows(const Factor &b, int64_t n_head);
 
+/// The way back from reorder_rotary_rows().
+[[nodiscard]] Factor restore_rotary_rows(const Factor &b, int64_t n_head);
+
 /// Converts little-endian doubles; nullopt when one that is finite does not fit F32.
 [[nodiscard]] std::optional<std::vector<float>> f64_to_f32(std::span<const std::byte> data);
 

@@ -15,6 +15,7 @@
 #include "lora/peft_factors.h"
 #include "lora/peft_placement.h"
 #include "lora/peft_shapes.h"
+#include "lora/peft_splits.h"
 
 namespace patchbay {
 namespace {
@@ -137,6 +138,17 @@ void add_single(const PeftConfig &config, const File &file, const Placement &pla
   }
 }
 
+void add_split(const PeftConfig &config, const File &file, const PlacedSplit &placed,
+               std::vector<FactorPair> &pairs) {
+  const auto &module = *placed.module;
+  const float scale = scale_of(config, config.pattern_name(module.path), module.a->shape[0]);
+  for (auto &pair : split_pair(read_factor(file, *module.a), read_factor(file, *module.b),
+                               placed.plan, *placed.use, *placed.second_use)) {
+    pair.scale = scale;
+    pairs.push_back(std::move(pair));
+  }
+}
+
 void add_fused(const PeftConfig &config, const File &file, const PlacedFused &placed,
                const FusedShape &shape, std::vector<FactorPair> &pairs) {
   const FusedFactors factors{.a = read_factor(file, *placed.module->a),
@@ -195,12 +207,14 @@ std::vector<FactorPair> make_pairs(const PeftConfig &config, const File &file,
   check_extras(config, file->path(), modules);
   const auto placement = place_modules(config, file->path(), modules, base);
   for (const auto &placed : placement.single) check_shapes(config, file->path(), placed, base);
+  for (const auto &placed : placement.splits) check_split_shapes(config, file->path(), placed);
   std::vector<FusedShape> fused_shapes;
   for (const auto &placed : placement.fused) {
     fused_shapes.push_back(check_fused_shapes(config, file->path(), placed));
   }
   std::vector<FactorPair> pairs;
   add_single(config, file, placement, base, pairs);
+  for (const auto &placed : placement.splits) add_split(config, file, placed, pairs);
   for (size_t i = 0; i < placement.fused.size(); ++i) {
     add_fused(config, file, placement.fused[i], fused_shapes[i], pairs);
   }

@@ -41,10 +41,16 @@ const HfNames &names_of(const std::string &path, const BaseInfo &base) {
        .hint = "convert it to a GGUF adapter"});
 }
 
-/// The use of that name in the layer; nullptr, and the module remembered, when the graph reads
-/// none.
-const AdaptableUse *find_use(Context &context, const PeftModule &module, std::string_view target,
-                             int64_t i_layer) {
+/// How far a kind of place got with a module.
+enum class Placing {
+  unknown,  ///< the table has no such name
+  unread,   ///< it has, but the base's graph reads no such weight
+  placed,
+};
+
+/// The use of that name in the layer; nullptr when the graph reads none.
+const AdaptableUse *find_use(const Context &context, const PeftModule &module,
+                             std::string_view target, int64_t i_layer) {
   const auto n_layer = static_cast<int64_t>(context.base.hparams.n_layer);
   if (i_layer >= n_layer) {
     throw LoadError({.path = context.path,
@@ -54,11 +60,7 @@ const AdaptableUse *find_use(Context &context, const PeftModule &module, std::st
                      .found = std::to_string(i_layer)});
   }
   const auto *use = context.base.find_use(with_layer(target, i_layer));
-  if (use == nullptr) {
-    context.unread.push_back(module.path);
-  } else {
-    check_adaptable(context.path, module.path, *use);
-  }
+  if (use != nullptr) check_adaptable(context.path, module.path, *use);
   return use;
 }
 
@@ -73,23 +75,46 @@ void check_expert(const Context &context, const PeftModule &module, const Adapta
                    .found = std::to_string(i_expert)});
 }
 
-/// Returns whether the table knows the module.
-bool place_single(Context &context, const PeftModule &module) {
+void check_not_nested(const Context &context, const PeftModule &module) {
+  if (module.n_wrappers > 0) {
+    refuse(context, module.path, "has nested pairs, which is not understood");
+  }
+}
+
+Placing place_single(Context &context, const PeftModule &module) {
   const auto bare = bare_module(module.path);
+  auto result = Placing::unknown;
   for (const auto &row : context.names.rows) {
     const auto numbers = match_name(row.hf_path, bare);
     if (!numbers) continue;
-    if (module.n_wrappers > 0) {
-      refuse(context, module.path, "has nested pairs, which is not understood");
-    }
+    check_not_nested(context, module);
+    result = Placing::unread;
     const auto *use = find_use(context, module, row.target, numbers->i_layer);
-    if (use == nullptr) return true;
+    if (use == nullptr) continue;
     if (numbers->i_expert >= 0) check_expert(context, module, *use, numbers->i_expert);
     context.placement.single.push_back(
         {.module = &module, .use = use, .plan = row.plan, .i_expert = numbers->i_expert});
-    return true;
+    return Placing::placed;
   }
-  return false;
+  return result;
+}
+
+Placing place_split(Context &context, const PeftModule &module) {
+  const auto bare = bare_module(module.path);
+  auto result = Placing::unknown;
+  for (const auto &row : context.names.splits) {
+    const auto numbers = match_name(row.hf_path, bare);
+    if (!numbers) continue;
+    check_not_nested(context, module);
+    result = Placing::unread;
+    const auto *use = find_use(context, module, row.target, numbers->i_layer);
+    const auto *second_use = find_use(context, module, row.second_target, numbers->i_layer);
+    if (use == nullptr || second_use == nullptr) continue;
+    context.placement.splits.push_back(
+        {.module = &module, .use = use, .second_use = second_use, .plan = row.plan});
+    return Placing::placed;
+  }
+  return result;
 }
 
 /// PEFT wraps an experts module once per targeted parameter, the first registered one innermost,
@@ -133,9 +158,9 @@ std::optional<std::vector<MatchedRow>> targeted_rows(const Context &context,
   return is_known ? std::optional(std::move(targeted)) : std::nullopt;
 }
 
-bool place_fused(Context &context, const PeftModule &module) {
+Placing place_fused(Context &context, const PeftModule &module) {
   const auto targeted = targeted_rows(context, module);
-  if (!targeted) return false;
+  if (!targeted) return Placing::unknown;
   check_nesting(context, module, targeted->size());
   const auto &[found, i_layer] =
       (*targeted)[targeted->size() - 1 - static_cast<size_t>(module.n_wrappers)];
@@ -143,21 +168,31 @@ bool place_fused(Context &context, const PeftModule &module) {
   PlacedFused placed{.module = &module,
                      .parameter = fmt::format("{}.{}", module.path, row.parameter)};
   placed.use = find_use(context, module, row.target, i_layer);
-  if (placed.use == nullptr) return true;
+  if (placed.use == nullptr) return Placing::unread;
   if (!row.second_target.empty()) {
     placed.second_use = find_use(context, module, row.second_target, i_layer);
-    if (placed.second_use == nullptr) return true;
+    if (placed.second_use == nullptr) return Placing::unread;
   }
   context.placement.fused.push_back(std::move(placed));
-  return true;
+  return Placing::placed;
+}
+
+/// A module may have several kinds of names; the first whose weight the base has counts.
+Placing place_module(Context &context, const PeftModule &module) {
+  auto best = Placing::unknown;
+  for (const auto place : {place_single, place_split, place_fused}) {
+    best = std::max(best, place(context, module));
+    if (best == Placing::placed) break;
+  }
+  return best;
 }
 
 void place_all(Context &context) {
   std::vector<std::string> unknown;
   for (const auto &module : context.modules.pairs) {
-    if (!place_single(context, module) && !place_fused(context, module)) {
-      unknown.push_back(module.path);
-    }
+    const auto placing = place_module(context, module);
+    if (placing == Placing::unknown) unknown.push_back(module.path);
+    if (placing == Placing::unread) context.unread.push_back(module.path);
   }
   if (!unknown.empty()) {
     refuse(context, first_five(unknown),
@@ -185,6 +220,10 @@ void check_each_use_once(const Context &context) {
   };
   for (const auto &placed : context.placement.single) {
     claim(*placed.use, placed.i_expert, *placed.module);
+  }
+  for (const auto &placed : context.placement.splits) {
+    claim(*placed.use, -1, *placed.module);
+    claim(*placed.second_use, -1, *placed.module);
   }
   for (const auto &placed : context.placement.fused) {
     claim(*placed.use, -1, *placed.module);

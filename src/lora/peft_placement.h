@@ -17,6 +17,14 @@ struct PlacedModule {
   int64_t i_expert = -1;  ///< -1: the whole use
 };
 
+/// A linear module that is two weights of the base.
+struct PlacedSplit {
+  const PeftModule *module = nullptr;
+  const AdaptableUse *use = nullptr;
+  const AdaptableUse *second_use = nullptr;
+  SplitPlan plan = SplitPlan::halves;
+};
+
 /// A module that holds one parameter of all experts.
 struct PlacedFused {
   const PeftModule *module = nullptr;
@@ -29,6 +37,7 @@ struct PlacedFused {
 /// made from.
 struct Placement {
   std::vector<PlacedModule> single;
+  std::vector<PlacedSplit> splits;
   std::vector<PlacedFused> fused;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "lora/factor_ops.h"
+#include "lora/peft_splits.h"
 
 namespace patchbay {
 namespace {
@@ -177,6 +178,38 @@ void check_shapes(const PeftConfig &config, const std::string &path, const Place
   check_rank(config, path, *module.a, config.pattern_name(module.path), module.a->shape[0]);
   check_base_copy(path, placed);
   check_heads(path, placed, base);
+}
+
+void check_split_shapes(const PeftConfig &config, const std::string &path,
+                        const PlacedSplit &placed) {
+  const auto &a = *placed.module->a;
+  const auto &b = *placed.module->b;
+  if (placed.module->is_embedding) {
+    refuse(path, {.item = a.name,
+                  .problem = "is half of an embedding pair, but the module is no look-up"});
+  }
+  const auto shape = split_shape(placed.plan, *placed.use, *placed.second_use);
+  if (!shape) {
+    refuse(path, {.item = placed.module->path,
+                  .problem = fmt::format("is {} and {} in this base, whose shapes do not belong "
+                                         "together",
+                                         placed.use->name, placed.second_use->name)});
+  }
+  if (a.shape[1] != shape->n_in || b.shape[0] != shape->n_out) {
+    refuse(path, {.item = placed.module->path,
+                  .problem = "has factors of incorrect shape",
+                  .wanted = fmt::format("lora_A [r, {}] and lora_B [{}, r] in torch order",
+                                        shape->n_in, shape->n_out),
+                  .found = fmt::format("{} and {}", torch_shape(a), torch_shape(b)),
+                  .hint = k_another_base});
+  }
+  if (a.shape[0] != b.shape[1]) {
+    refuse(path, {.item = b.name,
+                  .problem = "has incorrect shape: another rank than its lora_A",
+                  .wanted = std::to_string(a.shape[0]),
+                  .found = std::to_string(b.shape[1])});
+  }
+  check_rank(config, path, a, config.pattern_name(placed.module->path), a.shape[0]);
 }
 
 FusedShape check_fused_shapes(const PeftConfig &config, const std::string &path,

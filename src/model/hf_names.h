@@ -13,7 +13,9 @@ enum class RowPlan {
   rotary_kv,  ///< reordered per key head
 };
 
-/// One line of a family's table. In both names `#` stands for the layer and `@` for the expert.
+/// One line of a family's table. In both names `#` stands for the layer and `@` for the expert. Of
+/// several lines for one module the first counts whose weight the base has. A bias of the module is
+/// the weight's name with .bias at its end, and has the same plan.
 struct NameRow {
   /// Path without the levels that only some wrappers have: "layers.#.mlp".
   std::string_view hf_path;
@@ -31,6 +33,22 @@ struct FusedRow {
   std::string_view second_target;  ///< of the second half; may be empty
 };
 
+/// How a module's rows are dealt to two weights.
+enum class SplitPlan {
+  halves,  ///< the first half of the rows, then the second
+  /// DeepSeek's kv_b_proj, per head: the first rows, transposed, [n_first, n_in, n_head]; then the
+  /// others, [n_in, n_rows, n_head].
+  key_value_heads,
+};
+
+/// A linear module that is two weights in GGUF.
+struct SplitRow {
+  std::string_view hf_path;  ///< as in NameRow
+  std::string_view target;
+  std::string_view second_target;
+  SplitPlan plan = SplitPlan::halves;
+};
+
 /// A vector that is no bias of a linear module: a norm, for the most part.
 struct VectorRow {
   std::string_view hf_path;  ///< of the parameter, as in NameRow: "layers.#.input_layernorm.weight"
@@ -38,11 +56,12 @@ struct VectorRow {
   bool plus_one = false;     ///< GGUF holds 1 + what Hugging Face holds
 };
 
-/// How the modules of a family's Hugging Face models are called there and in GGUF. Views of
-/// constants.
+/// How the modules of a family's Hugging Face models are called there and in GGUF. Where a weight
+/// has several names, that of today's transformers stands first. Views of constants.
 struct HfNames {
   std::span<const NameRow> rows;
   std::span<const FusedRow> fused;
+  std::span<const SplitRow> splits = {};
   std::span<const VectorRow> vectors = {};
 };
 

@@ -20,7 +20,7 @@ GEMMA3 = {
     "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-ARCH = {"llama": "llama", "mixtral": "llama", "gemma3_text": "gemma3"}  # HF model_type -> GGUF architecture
+ARCH = {"llama": "llama", "mistral": "llama", "mixtral": "llama", "gemma3_text": "gemma3"}  # HF model_type -> GGUF architecture
 
 
 def module_name(module, arch):

@@ -108,6 +108,23 @@ def test_gguf_adapter_agrees_with_peft(record, tmp_path):
     Run(record["base"], tmp_path, "--lora", path, flags=record.get("flags", [])).check_close(record["golden"])
 
 
+def convert(*arguments):
+    done = subprocess.run([str(x) for x in (BINARY, "convert", *arguments)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+SUPPORTED = [c for c in TABLE["cases"] if c["want"] == "must"]
+
+
+@by_name(SUPPORTED)
+def test_converted_folder_agrees_with_peft(record, tmp_path, derived):
+    base = DATA / "bases" / f"{record['base']}.gguf"
+    convert(folder_of(record, derived), "-o", tmp_path / "there.gguf", "--base", base)
+    Run(record["base"], tmp_path, "--lora", tmp_path / "there.gguf").check_close(record["golden"])
+    convert(tmp_path / "there.gguf", "-o", tmp_path / "back", "--reverse", "--base", base)
+    Run(record["base"], tmp_path, "--lora", tmp_path / "back").check_close(record["golden"])
+
+
 def scaled(parts, path_of):
     return [x for name, strength in parts for x in ("--lora-scaled", f"{path_of(name)}:{strength}")]
 

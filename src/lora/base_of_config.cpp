@@ -1,0 +1,259 @@
+#include "lora/base_of_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "lora/json_file.h"
+#include "lora/peft_folder.h"
+#include "model/hf_families.h"
+
+namespace patchbay {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr int64_t k_max_size = 1 << 24;
+constexpr int64_t k_max_layers = 1024;
+
+/// The part of a config.json that describes the text model.
+class TextConfig {
+ public:
+  explicit TextConfig(const JsonFile &json) : json_(json), text_(&json.root()) {
+    const auto *text = json.find("text_config");
+    if (text != nullptr && text->is_object()) text_ = text;
+  }
+
+  [[nodiscard]] const std::string &path() const { return json_.path(); }
+
+  /// The value of `key`, looked for in the whole model's part too; nullptr: absent or null.
+  [[nodiscard]] const ordered_json *find(const std::string &key) const {
+    const auto found = text_->find(key);
+    if (found != text_->end() && !found->is_null()) return &*found;
+    return json_.find(key);
+  }
+
+  [[nodiscard]] std::string model_type() const {
+    const auto *type = find("model_type");
+    return type != nullptr && type->is_string() ? type->get<std::string>() : std::string();
+  }
+
+  [[nodiscard]] bool flag(const std::string &key, bool fallback) const {
+    const auto *value = find(key);
+    return value == nullptr ? fallback : value->is_boolean() && value->get<bool>();
+  }
+
+  /// 0 when it is absent. Throws LoadError when it is no size.
+  [[nodiscard]] int64_t size_or_0(const std::string &key) const {
+    const auto *value = find(key);
+    if (value == nullptr) return 0;
+    const auto number = as_integer(*value);
+    if (number && *number >= 0 && *number <= k_max_size) return *number;
+    throw LoadError({.path = path(),
+                     .item = key,
+                     .problem = "is no size",
+                     .wanted = fmt::format("an integer from 0 to {}", k_max_size),
+                     .found = shown(*value)});
+  }
+
+  [[nodiscard]] int64_t size_or(const std::string &key, int64_t fallback) const {
+    const int64_t size = size_or_0(key);
+    return size > 0 ? size : fallback;
+  }
+
+  /// Throws LoadError when it is absent or 0.
+  [[nodiscard]] int64_t size(const std::string &key) const {
+    const int64_t found = size_or_0(key);
+    if (found > 0) return found;
+    throw LoadError({.path = path(), .item = key, .problem = "is missing"});
+  }
+
+  [[nodiscard]] std::vector<int64_t> sizes(const std::string &key) const {
+    std::vector<int64_t> found;
+    const auto *list = find(key);
+    if (list == nullptr || !list->is_array()) return found;
+    for (const auto &item : *list) found.push_back(as_integer(item).value_or(-1));
+    return found;
+  }
+
+ private:
+  const JsonFile &json_;
+  const ordered_json *text_;
+};
+
+/// Adds the weights of one model to a BaseInfo.
+class Uses {
+ public:
+  Uses(const TextConfig &config, BaseInfo &base)
+      : config_(config), base_(base), n_embd_(config.size("hidden_size")) {}
+
+  void tables() {
+    const int64_t n_vocab = config_.size("vocab_size");
+    base_.uses.push_back(
+        {.name = "token_embd.weight", .kind = UseKind::embed, .ne = {n_embd_, n_vocab, 1}});
+    base_.uses.push_back({.name = "output.weight", .ne = {n_embd_, n_vocab, 1}});
+  }
+
+  void layer(int64_t il) {
+    blk_ = fmt::format("blk.{}.", il);
+    attention();
+    if (has_experts(il)) {
+      experts();
+    } else {
+      dense();
+    }
+  }
+
+ private:
+  void linear(const char *stem, int64_t n_in, int64_t n_out) {
+    base_.uses.push_back({.name = blk_ + stem + ".weight", .ne = {n_in, n_out, 1}});
+  }
+  void stacked(const char *stem, int64_t n_in, int64_t n_out, int64_t n) {
+    base_.uses.push_back(
+        {.name = blk_ + stem + ".weight", .kind = UseKind::experts, .ne = {n_in, n_out, n}});
+  }
+  void gated(const std::string &suffix, int64_t n_ff) {
+    linear(("ffn_gate" + suffix).c_str(), n_embd_, n_ff);
+    linear(("ffn_up" + suffix).c_str(), n_embd_, n_ff);
+    linear(("ffn_down" + suffix).c_str(), n_ff, n_embd_);
+  }
+
+  void attention() {
+    if (base_.arch == "deepseek2") return latent_attention();
+    const int64_t n_q = int64_t{base_.hparams.n_embd_head} * base_.hparams.n_head;
+    const int64_t n_kv = int64_t{base_.hparams.n_embd_head} * base_.hparams.n_head_kv;
+    if (base_.arch == "phi3") {
+      linear("attn_qkv", n_embd_, n_q + 2 * n_kv);
+    } else {
+      linear("attn_q", n_embd_, n_q);
+      linear("attn_k", n_embd_, n_kv);
+      linear("attn_v", n_embd_, n_kv);
+    }
+    linear("attn_output", n_q, n_embd_);
+  }
+
+  /// DeepSeek-V2 (arXiv 2405.04434, section 2.1): queries, if at all, and keys with values go
+  /// through narrow projections.
+  void latent_attention() {
+    const int64_t n_head = base_.hparams.n_head;
+    const int64_t n_nope = config_.size("qk_nope_head_dim");
+    const int64_t n_rope = config_.size("qk_rope_head_dim");
+    const int64_t n_value = config_.size("v_head_dim");
+    const int64_t n_latent = config_.size("kv_lora_rank");
+    const int64_t n_latent_q = config_.size_or_0("q_lora_rank");
+    if (n_latent_q > 0) {
+      linear("attn_q_a", n_embd_, n_latent_q);
+      linear("attn_q_b", n_latent_q, n_head * (n_nope + n_rope));
+    } else {
+      linear("attn_q", n_embd_, n_head * (n_nope + n_rope));
+    }
+    linear("attn_kv_a_mqa", n_embd_, n_latent + n_rope);
+    stacked("attn_k_b", n_nope, n_latent, n_head);
+    stacked("attn_v_b", n_latent, n_value, n_head);
+    linear("attn_output", n_head * n_value, n_embd_);
+  }
+
+  [[nodiscard]] bool has_experts(int64_t il) const {
+    if (base_.hparams.n_expert == 0) return false;
+    if (base_.arch == "deepseek2") {
+      return il >= config_.size_or_0("first_k_dense_replace") &&
+             il % config_.size_or("moe_layer_freq", 1) == 0;
+    }
+    const auto dense_layers = config_.sizes("mlp_only_layers");
+    return std::ranges::find(dense_layers, il) == dense_layers.end() &&
+           (il + 1) % config_.size_or("decoder_sparse_step", 1) == 0;
+  }
+
+  void dense() {
+    if (base_.arch == "phi3") {
+      const int64_t n_ff = base_.hparams.n_ff;
+      linear("ffn_up", n_embd_, 2 * n_ff);
+      linear("ffn_down", n_ff, n_embd_);
+    } else {
+      const bool is_shared = base_.arch == "granitemoe";
+      gated("", is_shared ? config_.size("shared_intermediate_size") : base_.hparams.n_ff);
+    }
+  }
+
+  void experts() {
+    const int64_t n_expert = base_.hparams.n_expert;
+    const int64_t n_ff = config_.size_or("moe_intermediate_size", base_.hparams.n_ff);
+    linear("ffn_gate_inp", n_embd_, n_expert);
+    stacked("ffn_gate_exps", n_embd_, n_ff, n_expert);
+    stacked("ffn_up_exps", n_embd_, n_ff, n_expert);
+    stacked("ffn_down_exps", n_ff, n_embd_, n_expert);
+    const int64_t n_ff_shared =
+        base_.arch == "qwen2moe"     ? config_.size("shared_expert_intermediate_size")
+        : base_.arch == "granitemoe" ? config_.size_or_0("shared_intermediate_size")
+        : base_.arch == "deepseek2"  ? n_ff * config_.size_or_0("n_shared_experts")
+                                     : 0;
+    if (n_ff_shared > 0) gated("_shexp", n_ff_shared);
+    if (base_.arch == "qwen2moe") linear("ffn_gate_inp_shexp", n_embd_, 1);
+  }
+
+  const TextConfig &config_;
+  BaseInfo &base_;
+  int64_t n_embd_;
+  std::string blk_;
+};
+
+/// Width of a head where config.json leaves it to the class's default (transformers 5).
+int64_t default_head_width(const std::string &model_type, int64_t n_embd, int64_t n_head) {
+  if (model_type.starts_with("gemma")) return 256;
+  if (model_type.starts_with("qwen3")) return 128;
+  return n_embd / n_head;
+}
+
+HParams read_sizes(const TextConfig &config, const std::string &model_type) {
+  HParams hp;
+  const auto narrow = [](int64_t size) { return static_cast<uint32_t>(size); };
+  hp.n_vocab = narrow(config.size("vocab_size"));
+  hp.n_embd = narrow(config.size("hidden_size"));
+  hp.n_layer = narrow(config.size("num_hidden_layers"));
+  hp.n_head = narrow(config.size("num_attention_heads"));
+  hp.n_head_kv = narrow(config.size_or("num_key_value_heads", hp.n_head));
+  hp.n_embd_head =
+      narrow(config.size_or("head_dim", default_head_width(model_type, hp.n_embd, hp.n_head)));
+  hp.n_ff = narrow(config.size("intermediate_size"));
+  for (const char *key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
+    if (hp.n_expert == 0) hp.n_expert = narrow(config.size_or_0(key));
+  }
+  if (int64_t{hp.n_layer} <= k_max_layers) return hp;
+  throw LoadError({.path = config.path(),
+                   .item = "num_hidden_layers",
+                   .problem = "is no number of layers",
+                   .wanted = fmt::format("at most {}", k_max_layers),
+                   .found = std::to_string(hp.n_layer)});
+}
+
+}  // namespace
+
+BaseInfo base_of_config(const fs::path &folder) {
+  const auto json = JsonFile::open(folder / "config.json");
+  const TextConfig config(json);
+  const auto model_type = config.model_type();
+  const auto arch = arch_of_model_type(model_type);
+  if (arch.empty()) {
+    throw LoadError({.path = json.path(),
+                     .item = "model_type",
+                     .problem = "has no table of names here",
+                     .found = model_type});
+  }
+  BaseInfo base{.path = json.path(), .arch = std::string(arch), .name = folder_name(folder)};
+  base.hparams = read_sizes(config, model_type);
+  const bool ties_by_default = model_type.starts_with("gemma") || model_type == "smollm3";
+  base.tied_head = config.flag("tie_word_embeddings", ties_by_default);
+  base.hf_names = find_hf_names(arch);
+  Uses uses(config, base);
+  uses.tables();
+  for (int64_t il = 0; il < int64_t{base.hparams.n_layer}; ++il) uses.layer(il);
+  return base;
+}
+
+}  // namespace patchbay
