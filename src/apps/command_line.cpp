@@ -13,8 +13,10 @@
 #include "apps/chat_options.h"
 #include "apps/cli_values.h"
 #include "apps/commands.h"
+#include "apps/extract_options.h"
 #include "apps/input_text.h"
 #include "apps/llama_flags.h"
+#include "apps/merge_options.h"
 #include "apps/model_options.h"
 #include "apps/option_table.h"
 #include "apps/serve_options.h"
@@ -224,7 +226,14 @@ void add_inspect(CLI::App &app, InspectArguments &arguments) {
   inspect_app->add_option("-b,--base", arguments.base, "check an adapter against this base model")
       ->check(check_not_empty)
       ->type_name("FILE");
-  inspect_app->add_flag("--tensors", arguments.tensors, "list every tensor");
+  inspect_app
+      ->add_option("--plot", arguments.plot,
+                   "draw how far an adapter moves each weight of --base, layer by module, as .png "
+                   "or .svg")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  inspect_app->add_flag("--tensors", arguments.tensors,
+                        "list every tensor, with --base also how far each is moved");
   inspect_app->add_flag("--json", arguments.json, "print JSON");
 }
 
@@ -252,6 +261,8 @@ struct AllArguments {
   ChatCommandArguments chat;
   TokenizeArguments tokenize;
   InspectArguments inspect;
+  MergeArguments merge;
+  ExtractArguments extract;
   BenchArguments bench;
   ServeArguments serve;
 };
@@ -270,6 +281,8 @@ struct Parser {
     add_chat(app, arguments.chat);
     add_tokenize(app, arguments.tokenize);
     add_inspect(app, arguments.inspect);
+    add_merge(app, arguments.merge);
+    add_extract(app, arguments.extract);
     add_bench(app, arguments.bench);
     serve = add_serve(app, arguments.serve);
   }
@@ -318,6 +331,8 @@ CommandLine command_of(const AllArguments &all, const Parser &parser) {
   if (app.got_subcommand("tokenize"))
     return {.command = [a = all.tokenize] { return tokenize(a); }};
   if (app.got_subcommand("inspect")) return {.command = [a = all.inspect] { return inspect(a); }};
+  if (app.got_subcommand("merge")) return {.command = [a = all.merge] { return merge(a); }};
+  if (app.got_subcommand("extract")) return {.command = [a = all.extract] { return extract(a); }};
   if (app.got_subcommand("bench")) return {.command = [a = all.bench] { return bench(a); }};
   if (all.serve.print_config) {
     return {.command = [text = config_text(*parser.serve)] {
@@ -341,6 +356,7 @@ CommandLine parse_command_line(int argc, char **argv) {
     name_loras(arguments.run.model.loras);
     name_loras(arguments.chat.model.loras);
     name_loras(arguments.bench.model.loras);
+    name_loras(arguments.merge.loras);
     name_loras(arguments.serve.model.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = parser.app.exit(asked)};

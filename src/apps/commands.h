@@ -60,6 +60,7 @@ struct InspectArguments {
   std::string path;
   std::string
       base;  ///< for an adapter: check it against this model; empty: only what its files say
+  std::string plot;  ///< picture of an adapter's changes to write; empty: none
   bool tensors = false;
   bool json = false;
 };

@@ -1,7 +1,11 @@
 #include "apps/inspect_adapter.h"
 
+#include "apps/inspect_outlook.h"
 #include "base/error.h"
 #include "lora/adapter.h"
+#include "tools/row_chunks.h"
+#include "tools/tensor_rows.h"
+#include "tools/weight_norm.h"
 
 namespace patchbay {
 namespace {
@@ -13,6 +17,19 @@ void take_over(const Adapter &adapter, bool with_norms, AdapterReport &report) {
   report.notes = adapter.notes;
   report.pairs.clear();
   for (const auto &pair : adapter.pairs) report.pairs.push_back(report_pair(pair, with_norms));
+}
+
+/// The tensor that has the numbers of a use.
+const GgufTensor *tensor_of(const LoadedModel &base, const std::string &use) {
+  const auto *tensor = base.file->find_tensor(use);
+  return tensor != nullptr ? tensor : base.file->find_tensor("token_embd.weight");
+}
+
+void add_weight_norms(const LoadedModel &base, AdapterReport &report) {
+  for (auto &pair : report.pairs) {
+    const GgufTensor *tensor = tensor_of(base, pair.target);
+    if (is_readable(tensor->type)) pair.norm_weight = weight_norm(*tensor, all_cores());
+  }
 }
 
 size_t factor_bytes(const AdapterReport &report) {
@@ -49,13 +66,20 @@ ordered_json pairs_json(const AdapterReport &report) {
 }  // namespace
 
 ordered_json check_fit(const LoadedModel &base, bool with_norms, AdapterReport &report) {
-  ordered_json fit{
-      {"base", base.info.path}, {"base_name", base.info.name}, {"fits", false}, {"error", nullptr}};
+  ordered_json fit{{"base", base.info.path},
+                   {"base_name", base.info.name},
+                   {"fits", false},
+                   {"error", nullptr},
+                   {"outlook", ordered_json::array()}};
   try {
-    take_over(*load_adapter(report.path, base.info), with_norms, report);
+    const auto adapter = load_adapter(report.path, base.info);
+    take_over(*adapter, with_norms, report);
+    if (with_norms) add_weight_norms(base, report);
     fit["fits"] = true;
+    fit["outlook"] = outlook(*adapter, base.info, report.pairs);
   } catch (const LoadError &error) {
     fit["error"] = error.what();
+    fit["outlook"] = {"it would be refused, by every command and by the server"};
     std::erase(report.problems, error.what());  // said once is enough
   }
   return fit;

@@ -24,17 +24,12 @@ LoraForm parse_lora_form(const std::string &text) {
 
 }  // namespace
 
-void add_model_options(CLI::App &app, ModelArguments &arguments) {
-  app.add_option("-m,--model", arguments.model,
-                 "base model, a GGUF file; without it the default model")
-      ->check(check_not_empty)
-      ->type_name("FILE");
-  const auto add_list = [&arguments](const std::vector<std::string> &lists,
-                                     bool strength_required) {
+void add_lora_options(CLI::App &app, std::vector<LoraItem> &loras) {
+  const auto add_list = [&loras](const std::vector<std::string> &lists, bool strength_required) {
     try {
       for (const auto &list : lists) {
         const auto items = parse_lora_list(list, strength_required);
-        arguments.loras.insert(arguments.loras.end(), items.begin(), items.end());
+        loras.insert(loras.end(), items.begin(), items.end());
       }
     } catch (const std::invalid_argument &error) {
       throw CLI::ValidationError(strength_required ? "--lora-scaled" : "--lora", error.what());
@@ -53,6 +48,14 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("LIST")
       ->type_size(1)
       ->allow_extra_args(false);
+}
+
+void add_model_options(CLI::App &app, ModelArguments &arguments) {
+  app.add_option("-m,--model", arguments.model,
+                 "base model, a GGUF file; without it the default model")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  add_lora_options(app, arguments.loras);
   number(app, "--ubatch-size,--ubatch", arguments.engine.n_ubatch, 1U, 1U << 16U,
          "tokens per step at most");
   number_or_default(app, "-t,--threads", arguments.engine.n_threads, 1U, 512U,

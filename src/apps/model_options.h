@@ -6,6 +6,9 @@
 
 namespace patchbay {
 
+/// --lora and --lora-scaled. `loras` outlives the app.
+void add_lora_options(CLI::App &app, std::vector<LoraItem> &loras);
+
 /// The options of every command that computes: the model, its adapters, how. `arguments` outlives
 /// the app.
 void add_model_options(CLI::App &app, ModelArguments &arguments);
