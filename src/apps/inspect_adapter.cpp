@@ -1,5 +1,7 @@
 #include "apps/inspect_adapter.h"
 
+#include <algorithm>
+
 #include "apps/inspect_outlook.h"
 #include "base/error.h"
 #include "lora/adapter.h"
@@ -25,10 +27,38 @@ const GgufTensor *tensor_of(const LoadedModel &base, const std::string &use) {
   return tensor != nullptr ? tensor : base.file->find_tensor("token_embd.weight");
 }
 
-void add_weight_norms(const LoadedModel &base, AdapterReport &report) {
-  for (auto &pair : report.pairs) {
-    const GgufTensor *tensor = tensor_of(base, pair.target);
-    if (is_readable(tensor->type)) pair.norm_weight = weight_norm(*tensor, all_cores());
+Factor expert_of(const Factor &factor, int64_t i_expert) {
+  const size_t n_bytes = factor.data.size() / static_cast<size_t>(factor.ne[2]);
+  return {.type = factor.type,
+          .ne = {factor.ne[0], factor.ne[1], 1},
+          .data = factor.data.subspan(static_cast<size_t>(i_expert) * n_bytes, n_bytes),
+          .owner = factor.owner};
+}
+
+/// How far the pair moves the expert that it moves most; a weight without experts is one.
+std::optional<double> largest_change(const FactorPair &pair, const GgufTensor &tensor) {
+  std::optional<double> most;
+  for (int64_t i = 0; i < pair.b.ne[2]; ++i) {
+    FactorPair one = pair;
+    one.a = expert_of(pair.a, i);
+    one.b = expert_of(pair.b, i);
+    const auto norms = pair_norms(one);
+    const double weight =
+        weight_norm(tensor, {.first = i * tensor.ne[1], .n_rows = tensor.ne[1]}, all_cores());
+    if (norms && weight > 0) most = std::max(most.value_or(0), norms->delta / weight);
+  }
+  return most;
+}
+
+/// REQUIRES: the report has the adapter's pairs, in their order.
+void add_weight_norms(const LoadedModel &base, const Adapter &adapter, AdapterReport &report) {
+  for (size_t i = 0; i < report.pairs.size(); ++i) {
+    auto &pair = report.pairs[i];
+    const GgufTensor &tensor = *tensor_of(base, pair.target);
+    if (!is_readable(tensor.type)) continue;
+    const RowChunk all{.first = 0, .n_rows = tensor.ne[1] * tensor.ne[2]};
+    pair.norm_weight = weight_norm(tensor, all, all_cores());
+    pair.relative_change = largest_change(adapter.pairs[i], tensor);
   }
 }
 
@@ -74,7 +104,7 @@ ordered_json check_fit(const LoadedModel &base, bool with_norms, AdapterReport &
   try {
     const auto adapter = load_adapter(report.path, base.info);
     take_over(*adapter, with_norms, report);
-    if (with_norms) add_weight_norms(base, report);
+    if (with_norms) add_weight_norms(base, *adapter, report);
     fit["fits"] = true;
     fit["outlook"] = outlook(*adapter, base.info, report.pairs);
   } catch (const LoadError &error) {

@@ -40,7 +40,7 @@ void add_replacements(const Adapter &adapter, std::vector<std::string> &lines) {
 void add_changes(std::span<const PairReport> pairs, std::vector<std::string> &lines) {
   std::vector<std::pair<double, std::string_view>> changes;
   for (const auto &pair : pairs) {
-    if (const auto change = pair.relative_change()) changes.emplace_back(*change, pair.target);
+    if (const auto change = pair.relative_change) changes.emplace_back(*change, pair.target);
   }
   if (changes.empty()) return;
   const auto [least, most] = std::ranges::minmax(changes);

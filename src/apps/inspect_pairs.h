@@ -25,12 +25,8 @@ struct PairReport {
   size_t size_bytes = 0;
   std::optional<PairNorms> norms;
   std::optional<double> norm_weight;  ///< of the base's weight; none: no base was read
-
-  /// |s B A| / |W|; none where one of them is not known, or W is 0.
-  [[nodiscard]] std::optional<double> relative_change() const {
-    if (!norms || !norm_weight || *norm_weight == 0) return std::nullopt;
-    return norms->delta / *norm_weight;
-  }
+  /// |s B A| / |W|, of experts the largest; none: one of them is not known, or all W are 0.
+  std::optional<double> relative_change;
 };
 
 /// The pair of a checked adapter.

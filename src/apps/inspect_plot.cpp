@@ -33,7 +33,7 @@ HeatMap norm_map(std::span<const PairReport> pairs, const std::string &adapter,
   // What is in no layer comes first.
   std::map<std::optional<uint64_t>, std::map<size_t, double>> cells;
   for (const auto &pair : pairs) {
-    const auto change = pair.relative_change();
+    const auto change = pair.relative_change;
     if (!change) continue;
     const auto [module, layer] = split_target(pair.target);
     double &cell = cells[layer][column_of(map, module)];

@@ -8,8 +8,8 @@
 
 namespace patchbay {
 
-/// How far each weight is moved, layer by module; of several pairs on one place, as experts kept
-/// apart, the largest. Pairs without a known weight are left out.
+/// How far each weight is moved, layer by module; of several pairs on one place the
+/// largest. Pairs without a known weight are left out.
 [[nodiscard]] HeatMap norm_map(std::span<const PairReport> pairs, const std::string &adapter,
                                const std::string &base);
 

@@ -85,7 +85,7 @@ class Planner {
       plan_->changes.erase(head);
       return;
     }
-    if (is_folded(k_table)) {
+    if (folding_of(k_table) != nullptr) {
       refuse(base_, std::string(k_table),
              "is Hadamard-folded and serves as the head too, and only one use of it is changed");
     }
@@ -95,9 +95,12 @@ class Planner {
         "use of it is changed");
   }
 
-  [[nodiscard]] bool is_folded(std::string_view name) const {
-    const auto &folding = plan_->folding;
-    return folding && (folding->linears.contains(name) || folding->tables.contains(name));
+  /// Null for a weight that is not folded.
+  [[nodiscard]] const HadamardFolding *folding_of(std::string_view name) const {
+    if (!plan_->folding) return nullptr;
+    const HadamardFolding &folding = *plan_->folding;
+    const bool is_folded = folding.linears.contains(name) || folding.tables.contains(name);
+    return is_folded ? &folding : nullptr;
   }
 
   void add(const std::string &name, const GgufTensor &source) {
@@ -108,7 +111,7 @@ class Planner {
                               .ne = source.ne,
                               .source = &source,
                               .change = change == plan_->changes.end() ? nullptr : &change->second,
-                              .folding = is_folded(name) ? &*plan_->folding : nullptr});
+                              .folding = folding_of(name)});
   }
 
   ggml_type type_of(const std::string &name, const GgufTensor &source) {
