@@ -13,8 +13,10 @@
 #include "apps/chat_options.h"
 #include "apps/cli_values.h"
 #include "apps/commands.h"
+#include "apps/extract_options.h"
 #include "apps/input_text.h"
 #include "apps/llama_flags.h"
+#include "apps/merge_options.h"
 #include "apps/model_options.h"
 #include "apps/option_table.h"
 #include "apps/serve_options.h"
@@ -225,7 +227,14 @@ void add_inspect(CLI::App &app, InspectArguments &arguments) {
       ->check(check_not_empty)
       ->type_name("FILE");
   add_adapter_load_options(*inspect_app, arguments.adapters);
-  inspect_app->add_flag("--tensors", arguments.tensors, "list every tensor");
+  inspect_app
+      ->add_option("--plot", arguments.plot,
+                   "draw how far an adapter moves each weight of --base, layer by module, as .png "
+                   "or .svg")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  inspect_app->add_flag("--tensors", arguments.tensors,
+                        "list every tensor, with --base also how far each is moved");
   inspect_app->add_flag("--json", arguments.json, "print JSON");
 }
 
@@ -252,6 +261,7 @@ void add_convert(CLI::App &app, ConvertArguments &arguments) {
                    "adapter names, if there is one")
       ->check(check_not_empty)
       ->type_name("PATH");
+  add_adapter_load_options(*convert_app, arguments.adapters);
   choice<ggml_type>(*convert_app, "--type",
                     {{"f32", GGML_TYPE_F32},
                      {"f16", GGML_TYPE_F16},
@@ -295,6 +305,8 @@ struct AllArguments {
   TokenizeArguments tokenize;
   InspectArguments inspect;
   ConvertArguments convert;
+  MergeArguments merge;
+  ExtractArguments extract;
   BenchArguments bench;
   ServeArguments serve;
 };
@@ -314,6 +326,8 @@ struct Parser {
     add_tokenize(app, arguments.tokenize);
     add_inspect(app, arguments.inspect);
     add_convert(app, arguments.convert);
+    add_merge(app, arguments.merge);
+    add_extract(app, arguments.extract);
     add_bench(app, arguments.bench);
     serve = add_serve(app, arguments.serve);
   }
@@ -367,6 +381,8 @@ CommandLine command_of(const AllArguments &all, const Parser &parser) {
     return {.command = [a = all.tokenize] { return tokenize(a); }};
   if (app.got_subcommand("inspect")) return {.command = [a = all.inspect] { return inspect(a); }};
   if (app.got_subcommand("convert")) return {.command = [a = all.convert] { return convert(a); }};
+  if (app.got_subcommand("merge")) return {.command = [a = all.merge] { return merge(a); }};
+  if (app.got_subcommand("extract")) return {.command = [a = all.extract] { return extract(a); }};
   if (app.got_subcommand("bench")) return {.command = [a = all.bench] { return bench(a); }};
   if (all.serve.print_config) {
     return {.command = [text = config_text(*parser.serve)] {
@@ -390,6 +406,7 @@ CommandLine parse_command_line(int argc, char **argv) {
     name_loras(arguments.run.model.loras);
     name_loras(arguments.chat.model.loras);
     name_loras(arguments.bench.model.loras);
+    name_loras(arguments.merge.loras);
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = parser.app.exit(asked)};
   } catch (const CLI::ParseError &error) {

@@ -64,6 +64,7 @@ struct InspectArguments {
   std::string
       base;  ///< for an adapter: check it against this model; empty: only what its files say
   AdapterLoadOptions adapters;  ///< for that check
+  std::string plot;  ///< picture of an adapter's changes to write; empty: none
   bool tensors = false;
   bool json = false;
 };
@@ -72,6 +73,7 @@ struct ConvertArguments {
   std::string path;    ///< PEFT folder or GGUF adapter
   std::string output;  ///< GGUF file; with `reverse` a folder
   std::string base;    ///< GGUF file or Hugging Face folder; empty: the folder the adapter names
+  AdapterLoadOptions adapters;
   std::optional<ggml_type> type{};  ///< of factors; none: as they are
   bool reverse = false;             ///< to a PEFT folder
   bool overwrite = false;

@@ -154,7 +154,7 @@ void convert_watched(const ConvertArguments &arguments, Interrupts &interrupts) 
   }
   const auto base_path = arguments.base.empty() ? base_named_by(arguments.path) : arguments.base;
   const auto base = read_conversion_base(base_path);
-  const auto adapter = load_adapter(arguments.path, base.info);
+  const auto adapter = load_adapter(arguments.path, base.info, {}, arguments.adapters);
   auto report = make_report(arguments, *adapter, base.info);
   {
     ProgressBar bar("converting");

@@ -6,6 +6,7 @@
 #include "apps/inspect_adapter.h"
 #include "apps/inspect_metadata.h"
 #include "apps/inspect_model.h"
+#include "apps/inspect_plot.h"
 #include "apps/inspect_text.h"
 #include "lora/peft_folder.h"
 
@@ -21,12 +22,24 @@ std::shared_ptr<const LoadedModel> open_base(const std::string &path) {
 
 ordered_json adapter_report(const InspectArguments &arguments, AdapterReport report) {
   const auto base = open_base(arguments.base);
+  const bool with_norms = arguments.tensors || !arguments.plot.empty();
   ordered_json fit;
-  if (base != nullptr) fit = check_fit(*base, arguments.adapters, arguments.tensors, report);
+  if (base != nullptr) fit = check_fit(*base, arguments.adapters, with_norms, report);
+  if (!arguments.plot.empty() && fit.at("fits").get<bool>())
+    draw_heat_map(norm_map(report.pairs, report.name, base->info.name), arguments.plot);
   return adapter_json(report, std::move(fit), base.get(), arguments.tensors);
 }
 
+void check_usage(const InspectArguments &arguments) {
+  if (arguments.plot.empty()) return;
+  if (arguments.base.empty())
+    throw UsageError("--plot shows an adapter's changes beside a base's weights: it needs --base");
+  if (!is_picture(arguments.plot))
+    throw UsageError(fmt::format("--plot {} ends neither in .png nor in .svg", arguments.plot));
+}
+
 ordered_json collect(const InspectArguments &arguments) {
+  check_usage(arguments);
   if (const auto folder = find_peft_folder(arguments.path)) {
     return adapter_report(arguments, read_peft_report(*folder, arguments.tensors));
   }

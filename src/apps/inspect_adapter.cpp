@@ -1,8 +1,14 @@
 #include "apps/inspect_adapter.h"
 
+#include <algorithm>
+
+#include "apps/inspect_outlook.h"
 #include "base/error.h"
 #include "lora/adapter.h"
 #include "lora/adapter_summary.h"
+#include "tools/row_chunks.h"
+#include "tools/tensor_rows.h"
+#include "tools/weight_norm.h"
 
 namespace patchbay {
 namespace {
@@ -15,6 +21,47 @@ void take_over(const Adapter &adapter, bool with_norms, AdapterReport &report) {
   for (auto &text : describe_extras(adapter)) report.notes.push_back(std::move(text));
   report.pairs.clear();
   for (const auto &pair : adapter.pairs) report.pairs.push_back(report_pair(pair, with_norms));
+}
+
+/// The tensor that has the numbers of a use.
+const GgufTensor *tensor_of(const LoadedModel &base, const std::string &use) {
+  const auto *tensor = base.file->find_tensor(use);
+  return tensor != nullptr ? tensor : base.file->find_tensor("token_embd.weight");
+}
+
+Factor expert_of(const Factor &factor, int64_t i_expert) {
+  const size_t n_bytes = factor.data.size() / static_cast<size_t>(factor.ne[2]);
+  return {.type = factor.type,
+          .ne = {factor.ne[0], factor.ne[1], 1},
+          .data = factor.data.subspan(static_cast<size_t>(i_expert) * n_bytes, n_bytes),
+          .owner = factor.owner};
+}
+
+/// How far the pair moves the expert that it moves most; a weight without experts is one.
+std::optional<double> largest_change(const FactorPair &pair, const GgufTensor &tensor) {
+  std::optional<double> most;
+  for (int64_t i = 0; i < pair.b.ne[2]; ++i) {
+    FactorPair one = pair;
+    one.a = expert_of(pair.a, i);
+    one.b = expert_of(pair.b, i);
+    const auto norms = pair_norms(one);
+    const double weight =
+        weight_norm(tensor, {.first = i * tensor.ne[1], .n_rows = tensor.ne[1]}, all_cores());
+    if (norms && weight > 0) most = std::max(most.value_or(0), norms->delta / weight);
+  }
+  return most;
+}
+
+/// REQUIRES: the report has the adapter's pairs, in their order.
+void add_weight_norms(const LoadedModel &base, const Adapter &adapter, AdapterReport &report) {
+  for (size_t i = 0; i < report.pairs.size(); ++i) {
+    auto &pair = report.pairs[i];
+    const GgufTensor &tensor = *tensor_of(base, pair.target);
+    if (!is_readable(tensor.type)) continue;
+    const RowChunk all{.first = 0, .n_rows = tensor.ne[1] * tensor.ne[2]};
+    pair.norm_weight = weight_norm(tensor, all, all_cores());
+    pair.relative_change = largest_change(adapter.pairs[i], tensor);
+  }
 }
 
 size_t factor_bytes(const AdapterReport &report) {
@@ -52,13 +99,20 @@ ordered_json pairs_json(const AdapterReport &report) {
 
 ordered_json check_fit(const LoadedModel &base, const AdapterLoadOptions &options, bool with_norms,
                        AdapterReport &report) {
-  ordered_json fit{
-      {"base", base.info.path}, {"base_name", base.info.name}, {"fits", false}, {"error", nullptr}};
+  ordered_json fit{{"base", base.info.path},
+                   {"base_name", base.info.name},
+                   {"fits", false},
+                   {"error", nullptr},
+                   {"outlook", ordered_json::array()}};
   try {
-    take_over(*load_adapter(report.path, base.info, {}, options), with_norms, report);
+    const auto adapter = load_adapter(report.path, base.info, {}, options);
+    take_over(*adapter, with_norms, report);
+    if (with_norms) add_weight_norms(base, *adapter, report);
     fit["fits"] = true;
+    fit["outlook"] = outlook(*adapter, base.info, report.pairs);
   } catch (const LoadError &error) {
     fit["error"] = error.what();
+    fit["outlook"] = {"it would be refused, by every command and by the server"};
     std::erase(report.problems, error.what());  // said once is enough
   }
   return fit;

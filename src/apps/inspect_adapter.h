@@ -37,7 +37,8 @@ struct AdapterReport {
 [[nodiscard]] AdapterReport read_peft_report(const std::filesystem::path &folder, bool with_norms);
 
 /// Loads the adapter for `base` and puts what came of it in place of what the files alone say; on
-/// failure the report stays as it is. Returns {base, base_name, fits, error}.
+/// failure the report stays as it is. Returns {base, base_name, fits, error, outlook}: the last is
+/// what would happen, in words.
 [[nodiscard]] nlohmann::ordered_json check_fit(const LoadedModel &base,
                                                const AdapterLoadOptions &options, bool with_norms,
                                                AdapterReport &report);

@@ -127,6 +127,8 @@ ordered_json pair_json(const PairReport &pair) {
   json["norm_a"] = known ? ordered_json(pair.norms->a) : ordered_json(nullptr);
   json["norm_b"] = known ? ordered_json(pair.norms->b) : ordered_json(nullptr);
   json["norm_delta"] = known ? ordered_json(pair.norms->delta) : ordered_json(nullptr);
+  json["norm_weight"] = or_null(pair.norm_weight);
+  json["relative_change"] = or_null(pair.relative_change);
   return json;
 }
 

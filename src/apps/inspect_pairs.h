@@ -24,6 +24,9 @@ struct PairReport {
   std::vector<int64_t> ne_b;
   size_t size_bytes = 0;
   std::optional<PairNorms> norms;
+  std::optional<double> norm_weight;  ///< of the base's weight; none: no base was read
+  /// |s B A| / |W|, of experts the largest; none: one of them is not known, or all W are 0.
+  std::optional<double> relative_change;
 };
 
 /// The pair of a checked adapter.

@@ -245,9 +245,13 @@ std::string adapter_head(const ordered_json &report) {
   return table.text();
 }
 
+std::string percent_text(const ordered_json &part) {
+  return part.is_null() ? "-" : fmt::format("{:.3g} %", 100 * part.get<double>());
+}
+
 std::string pairs_text(const ordered_json &pairs) {
-  TextTable table("pairs", "llrrllrrr");
-  table.add({"target", "kind", "rank", "scale", "A", "B", "|A|", "|B|", "|s B A|"});
+  TextTable table("pairs", "llrrllrrrr");
+  table.add({"target", "kind", "rank", "scale", "A", "B", "|A|", "|B|", "|s B A|", "of |W|"});
   for (const auto &pair : pairs) {
     const auto factor = [&](const char *type, const char *shape) {
       return fmt::format("{} {}", value_text(pair.at(type)), shape_text(pair.at(shape)));
@@ -256,13 +260,15 @@ std::string pairs_text(const ordered_json &pairs) {
                number_text(pair.at("n_rank")), number_text(pair.at("scale")),
                factor("type_a", "shape_a"), factor("type_b", "shape_b"),
                number_text(pair.at("norm_a")), number_text(pair.at("norm_b")),
-               number_text(pair.at("norm_delta"))});
+               number_text(pair.at("norm_delta")), percent_text(pair.at("relative_change"))});
   }
   return pairs.empty() ? "" : table.text();
 }
 
 std::string adapter_text(const ordered_json &report) {
   std::string text = adapter_head(report);
+  const auto &fit = report.at("fit");
+  if (!fit.is_null()) text += list_text("with this base", fit.at("outlook"));
   text += list_text("problems", report.at("problems"));
   text += list_text("notes", report.at("notes"));
   text += modules_text("targets", report.at("targets"));

@@ -33,17 +33,12 @@ void add_adapter_load_options(CLI::App &app, AdapterLoadOptions &options) {
                "were trained on; without it they are refused");
 }
 
-void add_model_options(CLI::App &app, ModelArguments &arguments) {
-  app.add_option("-m,--model", arguments.model,
-                 "base model, a GGUF file; without it the default model")
-      ->check(check_not_empty)
-      ->type_name("FILE");
-  const auto add_list = [&arguments](const std::vector<std::string> &lists,
-                                     bool strength_required) {
+void add_lora_options(CLI::App &app, std::vector<LoraItem> &loras) {
+  const auto add_list = [&loras](const std::vector<std::string> &lists, bool strength_required) {
     try {
       for (const auto &list : lists) {
         const auto items = parse_lora_list(list, strength_required);
-        arguments.loras.insert(arguments.loras.end(), items.begin(), items.end());
+        loras.insert(loras.end(), items.begin(), items.end());
       }
     } catch (const std::invalid_argument &error) {
       throw CLI::ValidationError(strength_required ? "--lora-scaled" : "--lora", error.what());
@@ -62,6 +57,14 @@ void add_model_options(CLI::App &app, ModelArguments &arguments) {
       ->type_name("LIST")
       ->type_size(1)
       ->allow_extra_args(false);
+}
+
+void add_model_options(CLI::App &app, ModelArguments &arguments) {
+  app.add_option("-m,--model", arguments.model,
+                 "base model, a GGUF file; without it the default model")
+      ->check(check_not_empty)
+      ->type_name("FILE");
+  add_lora_options(app, arguments.loras);
   add_adapter_load_options(app, arguments.adapters);
   number(app, "--ubatch-size,--ubatch", arguments.engine.n_ubatch, 1U, 1U << 16U,
          "tokens per step at most");

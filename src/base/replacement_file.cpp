@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
+#include <random>
+
+#include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/regular_file.h"
@@ -43,18 +45,30 @@ void sync_folder(const fs::path &folder, const std::string &path) {
   if (result != 0 && errno != EINVAL) fail_with_errno(path, k_failed);
 }
 
-/// What open() would give a new file. The mask can be read only by setting it: a file made by
-/// another thread at that moment would be its owner's alone.
-mode_t usual_mode() {
-  constexpr mode_t k_owner_only = 077;
-  const mode_t mask = umask(k_owner_only);
-  umask(mask);
-  return 0666 & ~mask;
+/// A name beside `target` that nothing has. Not after the file's own name, which may be as long as
+/// names can be. `take` tries to take it: 0 or a descriptor, or below 0 with errno.
+template <class Take>
+int with_new_name(const fs::path &target, std::string &name, const Take &take) {
+  constexpr int k_tries = 100;
+  std::random_device random;
+  int result = -1;
+  for (int i = 0; i < k_tries && result < 0; ++i) {
+    name = (target.parent_path() / fmt::format(".patchbay-{:08x}{:08x}", random(), random()));
+    result = take(name.c_str());
+    if (result < 0 && errno != EEXIST) break;
+  }
+  if (result < 0) name.clear();
+  return result;
+}
+
+int open_without_name(const fs::path &target, mode_t mode) {
+  const fs::path folder = target.parent_path();
+  return open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
 }
 
 }  // namespace
 
-ReplacementFile::ReplacementFile(const fs::path &path, FileAccess access)
+ReplacementFile::ReplacementFile(const fs::path &path, FileReaders readers)
     : path_(path.string()), target_(follow_links(path)) {
   if (path_.find('\0') != std::string::npos)
     throw LoadError({.path = path_.c_str(), .problem = "is only the part before a NUL byte"});
@@ -62,15 +76,14 @@ ReplacementFile::ReplacementFile(const fs::path &path, FileAccess access)
   const fs::file_status status = fs::status(target_, ignored);
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw LoadError({.path = path_, .problem = "is there and not a regular file"});
-  // Not after the file's own name, which may be as long as names can be.
-  std::string pattern = (target_.parent_path() / ".patchbay-XXXXXX").string();
-  fd_ = mkostemp(pattern.data(), O_CLOEXEC);
-  if (fd_ < 0) fail_with_errno(path_, k_failed);
-  written_ = std::move(pattern);
-  if (access == FileAccess::as_usual && fchmod(fd_, usual_mode()) != 0) {
-    unlink(written_.c_str());
-    fail_with_errno(path_, k_failed);
+  const mode_t mode = readers == FileReaders::owner ? 0600 : 0666;
+  fd_ = open_without_name(target_, mode);
+  if (fd_ < 0) {
+    fd_ = with_new_name(target_, written_, [mode](const char *name) {
+      return open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
+    });
   }
+  if (fd_ < 0) fail_with_errno(path_, k_failed);
 }
 
 ReplacementFile::~ReplacementFile() {
@@ -87,8 +100,18 @@ void ReplacementFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+/// A file takes the place of another one only by its name.
+void ReplacementFile::name() {
+  const std::string open_file = fmt::format("/proc/self/fd/{}", fd_);
+  const int result = with_new_name(target_, written_, [&](const char *name) {
+    return linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+  });
+  if (result < 0) fail_with_errno(path_, k_failed);
+}
+
 void ReplacementFile::commit() {
   if (fsync(fd_) != 0) fail_with_errno(path_, k_failed);
+  if (written_.empty()) name();
   if (rename(written_.c_str(), target_.c_str()) != 0) fail_with_errno(path_, k_failed);
   written_.clear();
   sync_folder(target_.parent_path(), path_);

@@ -7,21 +7,19 @@
 
 namespace patchbay {
 
-/// Who may read a new file.
-enum class FileAccess {
-  owner_only,
-  as_usual,  ///< whoever the user's umask leaves in
-};
+/// Who may read a new file: its owner alone, or whoever the process's umask lets.
+enum class FileReaders { owner, as_umask };
 
-/// A file written under another name in the same folder, which becomes the one at `path` when it is
-/// whole and on the disk. Until then, and when anything fails, what was there before stays as it
-/// was and nothing else is left.
+/// A file written without a name in the same folder (under another one where the file system
+/// cannot), which becomes the one at `path` when it is whole and on the disk. Until then, and when
+/// anything fails, what was there before stays as it was and nothing else is left; nor is it, where
+/// files can be without a name, when the process is killed.
 class ReplacementFile {
  public:
   /// Throws LoadError: the folder is missing or cannot be written to, or `path` is something else
   /// than a file. A link is followed.
   explicit ReplacementFile(const std::filesystem::path &path,
-                           FileAccess access = FileAccess::owner_only);
+                           FileReaders readers = FileReaders::owner);
   ReplacementFile(const ReplacementFile &) = delete;
   ReplacementFile &operator=(const ReplacementFile &) = delete;
   ~ReplacementFile();
@@ -34,9 +32,11 @@ class ReplacementFile {
   void commit();
 
  private:
+  void name();
+
   std::string path_;
   std::filesystem::path target_;
-  std::string written_;  // empty: it has its name
+  std::string written_;  // the other name; empty: it has none, or its own
   int fd_ = -1;
 };
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "lora/json_file.h"
 #include "lora/peft_folder.h"
+#include "lora/peft_names.h"
 #include "model/hf_families.h"
 
 namespace patchbay {
@@ -87,7 +89,7 @@ class TextConfig {
   const ordered_json *text_;
 };
 
-/// Adds the weights of one model to a BaseInfo.
+/// Adds what one model holds to a BaseInfo.
 class Uses {
  public:
   Uses(const TextConfig &config, BaseInfo &base)
@@ -98,6 +100,17 @@ class Uses {
     base_.uses.push_back(
         {.name = "token_embd.weight", .kind = UseKind::embed, .ne = {n_embd_, n_vocab, 1}});
     base_.uses.push_back({.name = "output.weight", .ne = {n_embd_, n_vocab, 1}});
+  }
+
+  /// Those of the family's table that this model has.
+  void norms() {
+    for (const auto &row : base_.hf_names->vectors) {
+      const std::string_view target = row.target;
+      const bool of_layers = target.find('#') != std::string_view::npos;
+      const int64_t n_numbers = norm_size(target);
+      for (int64_t il = 0; n_numbers > 0 && il < (of_layers ? base_.hparams.n_layer : 1); ++il)
+        base_.norms.push_back({.name = with_layer(target, il), .n = n_numbers});
+    }
   }
 
   void layer(int64_t il) {
@@ -122,6 +135,19 @@ class Uses {
     linear(("ffn_gate" + suffix).c_str(), n_embd_, n_ff);
     linear(("ffn_up" + suffix).c_str(), n_embd_, n_ff);
     linear(("ffn_down" + suffix).c_str(), n_ff, n_embd_);
+  }
+
+  /// 0: this model has no such norm.
+  [[nodiscard]] int64_t norm_size(std::string_view target) const {
+    const int64_t n_head = base_.hparams.n_embd_head;
+    const bool over_heads = base_.arch == "olmo2";  // one norm of all heads together
+    if (target.ends_with("attn_q_norm.weight"))
+      return over_heads ? n_head * base_.hparams.n_head : n_head;
+    if (target.ends_with("attn_k_norm.weight"))
+      return over_heads ? n_head * base_.hparams.n_head_kv : n_head;
+    if (target.ends_with("attn_q_a_norm.weight")) return config_.size_or_0("q_lora_rank");
+    if (target.ends_with("attn_kv_a_norm.weight")) return config_.size_or_0("kv_lora_rank");
+    return n_embd_;
   }
 
   void attention() {
@@ -252,6 +278,7 @@ BaseInfo base_of_config(const fs::path &folder) {
   base.hf_names = find_hf_names(arch);
   Uses uses(config, base);
   uses.tables();
+  uses.norms();
   for (int64_t il = 0; il < int64_t{base.hparams.n_layer}; ++il) uses.layer(il);
   return base;
 }

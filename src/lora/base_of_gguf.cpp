@@ -48,6 +48,11 @@ AdaptableUse use_of(const GgufTensor &tensor) {
           .ne = {tensor.ne[0], tensor.ne[1], tensor.ne[2]}};
 }
 
+bool names_norm(const HfNames &names, std::string_view name) {
+  return std::ranges::any_of(names.vectors,
+                             [&](const VectorRow &row) { return matches(row.target, name); });
+}
+
 /// Some converters write one number per layer.
 uint32_t number_of_heads(const GgufFile &file, const std::string &key, uint32_t fallback) {
   const auto *entry = file.find_entry(key);
@@ -81,6 +86,8 @@ BaseInfo base_of_gguf(const GgufFile &file) {
   base.hparams.n_expert = file.get_u32(base.arch + ".expert_count").value_or(0);
   for (const auto &tensor : file.tensors()) {
     if (names_target(names, tensor.name)) base.uses.push_back(use_of(tensor));
+    if (names_norm(names, tensor.name))
+      base.norms.push_back({.name = tensor.name, .n = tensor.ne[0]});
   }
   base.tied_head = file.find_tensor("output.weight") == nullptr;
   if (base.tied_head) {

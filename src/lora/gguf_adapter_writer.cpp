@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/replacement_file.h"
-#include "gguf/gguf_header.h"
+#include "gguf/gguf_head.h"
 #include "lora/factor_ops.h"
 #include "lora/gguf_halves.h"
 #include "lora/scale_folding.h"
@@ -101,42 +101,46 @@ class Encoder {
   uint64_t n_vanished_ = 0;
 };
 
-void set_unless_empty(GgufHeader &header, const char *key, const std::string &value) {
-  if (!value.empty()) header.set(key, value);
+void set_unless_empty(GgufHead &head, const char *key, const std::string &value) {
+  if (!value.empty()) head.set_string(key, value);
 }
 
-void set_provenance(const Adapter &adapter, const AdapterProvenance &provenance,
-                    GgufHeader &header) {
+void set_provenance(const Adapter &adapter, const AdapterProvenance &provenance, GgufHead &head) {
   if (!adapter.base_name.empty()) {
-    header.set("general.base_model.count", uint32_t{1});
-    header.set(k_gguf_base_name, adapter.base_name);
+    head.set_u32("general.base_model.count", 1);
+    head.set_string(k_gguf_base_name, adapter.base_name);
   }
-  set_unless_empty(header, "patchbay.converter", provenance.converter);
-  set_unless_empty(header, "patchbay.source.sha256", provenance.source_sha256);
-  set_unless_empty(header, "patchbay.source.peft_version", provenance.peft_version);
+  set_unless_empty(head, "patchbay.converter", provenance.converter);
+  set_unless_empty(head, "patchbay.source.sha256", provenance.source_sha256);
+  set_unless_empty(head, "patchbay.source.peft_version", provenance.peft_version);
 }
 
-GgufHeader make_header(const Adapter &adapter, const EncodedAdapter &encoded, std::string_view arch,
-                       const AdapterProvenance &provenance) {
+void add_tensor(GgufHead &head, const AdapterTensor &tensor) {
+  std::array<int64_t, 4> ne{1, 1, 1, 1};
+  std::ranges::copy(tensor.ne, ne.begin());
+  head.add_tensor(tensor.name, tensor.factor.type, static_cast<int>(tensor.ne.size()), ne);
+}
+
+GgufHead make_head(const Adapter &adapter, const EncodedAdapter &encoded, std::string_view arch,
+                   const AdapterProvenance &provenance) {
   constexpr uint32_t k_quantization_version = 2;
-  GgufHeader header;
-  header.set("general.architecture", arch);
-  header.set("general.type", std::string_view("adapter"));
-  header.set("adapter.type", std::string_view("lora"));
-  set_unless_empty(header, "general.name", adapter.name);
-  header.set("general.quantization_version", k_quantization_version);
-  header.set(k_gguf_alpha, encoded.alpha);
+  GgufHead head;
+  head.set_string("general.architecture", arch);
+  head.set_string("general.type", "adapter");
+  head.set_string("adapter.type", "lora");
+  set_unless_empty(head, "general.name", adapter.name);
+  head.set_u32("general.quantization_version", k_quantization_version);
+  head.set_f32(k_gguf_alpha, encoded.alpha);
   if (!adapter.invocation_tokens.empty()) {
-    header.set(k_gguf_invocation_tokens, std::vector<uint32_t>(adapter.invocation_tokens.begin(),
-                                                               adapter.invocation_tokens.end()));
+    head.set_u32s(k_gguf_invocation_tokens,
+                  std::vector<uint32_t>(adapter.invocation_tokens.begin(),
+                                        adapter.invocation_tokens.end()));
   }
-  set_unless_empty(header, k_gguf_task_name, adapter.task_name);
-  set_unless_empty(header, k_gguf_prompt_prefix, adapter.prompt_prefix);
-  set_provenance(adapter, provenance, header);
-  for (const auto &tensor : encoded.tensors) {
-    header.add_tensor(tensor.name, tensor.factor.type, tensor.ne);
-  }
-  return header;
+  set_unless_empty(head, k_gguf_task_name, adapter.task_name);
+  set_unless_empty(head, k_gguf_prompt_prefix, adapter.prompt_prefix);
+  set_provenance(adapter, provenance, head);
+  for (const auto &tensor : encoded.tensors) add_tensor(head, tensor);
+  return head;
 }
 
 /// Writes large data in parts, so that giving up does not have to wait for all of it.
@@ -175,16 +179,15 @@ EncodedAdapter encode_adapter(const Adapter &adapter, const AdapterWriteOptions 
 void write_gguf_adapter(const std::filesystem::path &path, const Adapter &adapter,
                         const EncodedAdapter &encoded, std::string_view arch,
                         const AdapterWriteOptions &options, const WriteProgress &progress) {
-  constexpr std::array<std::byte, k_gguf_alignment> k_zeros{};
   check_may_write(path, options.overwrite);
-  ReplacementFile file(path, FileAccess::as_usual);
-  const auto header = make_header(adapter, encoded, arch, options.provenance).bytes();
-  file.write(std::as_bytes(std::span(header)));
+  ReplacementFile file(path, FileReaders::as_umask);
+  const auto head = make_head(adapter, encoded, arch, options.provenance);
+  file.write(head.bytes());
   const size_t all = encoded.size_bytes();
   size_t done = 0;
   for (const auto &tensor : encoded.tensors) {
     write_in_parts(file, tensor.factor.data, all, progress, done);
-    file.write(std::span(k_zeros).first(gguf_padding(tensor.factor.data.size())));
+    file.write(head.padding_after(tensor.factor.data.size()));
   }
   if (progress) progress(done, all);
   file.commit();

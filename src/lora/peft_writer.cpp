@@ -211,7 +211,7 @@ void write_weights(const fs::path &path, const PeftContent &content,
                        .end = end});
     n_bytes = end;
   }
-  ReplacementFile file(path, FileAccess::as_usual);
+  ReplacementFile file(path, FileReaders::as_umask);
   const auto head = safetensors_head(entries);
   file.write(std::as_bytes(std::span(head)));
   size_t done = 0;
@@ -225,7 +225,7 @@ void write_weights(const fs::path &path, const PeftContent &content,
 }
 
 void write_config(const fs::path &path, const PeftContent &content) {
-  ReplacementFile file(path, FileAccess::as_usual);
+  ReplacementFile file(path, FileReaders::as_umask);
   const auto text =
       content.config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
   file.write(std::as_bytes(std::span(text)));

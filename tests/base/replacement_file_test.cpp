@@ -1,7 +1,9 @@
 #include "base/replacement_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -50,6 +52,28 @@ TEST(ReplacementFile, OnlyTheOwnerMayReadIt) {
   struct stat info{};
   ASSERT_EQ(stat((dir.path() / "a").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
+}
+
+TEST(ReplacementFile, WhoeverTheUmaskLetsMayReadItWhenThatIsWanted) {
+  const TempDir dir;
+  const mode_t before = umask(027);
+  ReplacementFile file(dir.path() / "a", FileReaders::as_umask);
+  umask(before);
+  file.commit();
+  struct stat info{};
+  ASSERT_EQ(stat((dir.path() / "a").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0640U);
+}
+
+TEST(ReplacementFile, HasNoNameWhileItIsWritten) {
+  const TempDir dir;
+  const int fd = open(dir.path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  const int n_names = fd < 0 ? 1 : 0;  // of a file system that has no such files
+  if (fd >= 0) close(fd);
+  ReplacementFile file(dir.path() / "a");
+  file.write(bytes_of("half"));
+  EXPECT_EQ(n_files(dir.path()), n_names);
+  EXPECT_FALSE(fs::exists(dir.path() / "a"));
 }
 
 TEST(ReplacementFile, ALinkStaysAndWhatItNamesIsWritten) {

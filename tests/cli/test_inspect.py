@@ -249,7 +249,9 @@ def test_expert_norms_are_taken_over_all_experts(tmp_path, rng):
 
 def test_adapter_fits_its_base(adapter, base):
     fit = inspect_json(adapter, "--base", base)["fit"]
+    outlook = fit.pop("outlook")
     assert fit == {"base": str(base), "base_name": "tiny", "fits": True, "error": None}
+    assert outlook[0] == "it adds low-rank changes to 4 of the 16 weights that this model's graph reads"
     assert f"fits {base}" in inspect_text(adapter, "--base", base)
 
 
