@@ -64,7 +64,7 @@ struct InspectArguments {
   std::string
       base;  ///< for an adapter: check it against this model; empty: only what its files say
   AdapterLoadOptions adapters;  ///< for that check
-  std::string plot;  ///< picture of an adapter's changes to write; empty: none
+  std::string plot;             ///< picture of an adapter's changes to write; empty: none
   bool tensors = false;
   bool json = false;
 };

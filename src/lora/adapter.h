@@ -47,7 +47,8 @@ struct FactorPair {
   Factor a;
   Factor b;
   /// DoRA (arXiv 2402.09353): the lengths that the rows of the changed weight get. F32 [n_out],
-  /// experts [n_out, n_expert], in the order of the base's rows. Without elements: a plain pair.
+  /// experts [n_out, n_expert], in the order of the base's rows; an expert of zeros is
+  /// left alone. Without elements: a plain pair.
   Factor magnitude{.ne = {0, 1, 1}};
   /// PEFT's lora_bias: y += strength * scale * bias. F32 [n_out]. Without elements: none.
   Factor bias{.ne = {0, 1, 1}};

@@ -5,9 +5,12 @@
 
 namespace patchbay {
 
-/// What adapters of a model file must fit, for an architecture that has a table of names but no
-/// graph here: its uses are the weights in the file that the table names. Throws LoadError: no such
-/// table, no block count or heads, no token_embd.weight.
+/// Whether the file holds as one weight what others have as several: q, k and v, or gate and up.
+[[nodiscard]] bool has_stacked_weights(const GgufFile &file);
+
+/// What adapters of a model file must fit, where no graph here reads it but there is a table of
+/// names for its architecture: its uses are the weights in the file that the table names. Throws
+/// LoadError: no such table, no block count or heads, no token_embd.weight.
 [[nodiscard]] BaseInfo base_of_gguf(const GgufFile &file);
 
 }  // namespace patchbay

@@ -132,9 +132,8 @@ GgufHead make_head(const Adapter &adapter, const EncodedAdapter &encoded, std::s
   head.set_u32("general.quantization_version", k_quantization_version);
   head.set_f32(k_gguf_alpha, encoded.alpha);
   if (!adapter.invocation_tokens.empty()) {
-    head.set_u32s(k_gguf_invocation_tokens,
-                  std::vector<uint32_t>(adapter.invocation_tokens.begin(),
-                                        adapter.invocation_tokens.end()));
+    head.set_u32s(k_gguf_invocation_tokens, std::vector<uint32_t>(adapter.invocation_tokens.begin(),
+                                                                  adapter.invocation_tokens.end()));
   }
   set_unless_empty(head, k_gguf_task_name, adapter.task_name);
   set_unless_empty(head, k_gguf_prompt_prefix, adapter.prompt_prefix);

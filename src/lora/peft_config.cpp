@@ -369,6 +369,14 @@ double PeftConfig::scale_of(std::string_view module, int64_t n_rank_found) const
   return alpha_pattern.find(module).value_or(alpha) / (rank_stabilized ? std::sqrt(rank) : rank);
 }
 
+float PeftConfig::f32_scale_of(const std::string &module, int64_t n_rank_found) const {
+  const double scale = scale_of(module, n_rank_found);
+  if (std::abs(scale) <= std::numeric_limits<float>::max()) return static_cast<float>(scale);
+  throw LoadError({.path = path,
+                   .item = module,
+                   .problem = fmt::format("has the scale {}, which overflows F32", scale)});
+}
+
 PeftConfig read_peft_config(const std::filesystem::path &path, const AdapterLoadOptions &options) {
   const auto json = JsonFile::open(path);
   check_options(json, options);

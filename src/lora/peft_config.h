@@ -61,6 +61,8 @@ struct PeftConfig {
   [[nodiscard]] int64_t rank_of(std::string_view module) const;
   /// The scale of a module: alpha / rank or alpha / sqrt(rank).
   [[nodiscard]] double scale_of(std::string_view module, int64_t n_rank_found) const;
+  /// The same for use. Throws LoadError: it overflows F32.
+  [[nodiscard]] float f32_scale_of(const std::string &module, int64_t n_rank_found) const;
 };
 
 /// Reads adapter_config.json. Every option that cannot be honoured exactly, whatever the base, is

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -15,22 +13,12 @@
 #include "lora/peft_factors.h"
 #include "lora/peft_placement.h"
 #include "lora/peft_shapes.h"
-#include "lora/peft_splits.h"
+#include "lora/peft_stacks.h"
 
 namespace patchbay {
 namespace {
 
 using File = std::shared_ptr<const SafetensorsFile>;
-
-float scale_of(const PeftConfig &config, const std::string &module, int64_t n_rank) {
-  const double scale = config.scale_of(module, n_rank);
-  if (std::abs(scale) > std::numeric_limits<float>::max()) {
-    throw LoadError({.path = config.path,
-                     .item = module,
-                     .problem = fmt::format("has the scale {}, which overflows F32", scale)});
-  }
-  return static_cast<float>(scale);
-}
 
 /// GGUF keeps a look-up's A by rows, one per token: [n_rank, n_rows] instead of [n_rows, n_rank].
 Factor transposed(const Factor &a) { return gather(a, {a.ne[1], a.ne[0], 1}, {a.ne[0], 1, 0}); }
@@ -80,7 +68,7 @@ FactorPair read_whole(const PeftConfig &config, const File &file, const PlacedMo
   FactorPair pair{.target = placed.use->name,
                   .kind = placed.use->kind,
                   .n_rank = n_rank,
-                  .scale = scale_of(config, config.pattern_name(module.path), n_rank),
+                  .scale = config.f32_scale_of(config.pattern_name(module.path), n_rank),
                   .a = read_a(config, file, placed),
                   .b = planned(b)};
   if (module.magnitude != nullptr)
@@ -91,7 +79,7 @@ FactorPair read_whole(const PeftConfig &config, const File &file, const PlacedMo
 
 ExpertPart read_expert(const PeftConfig &config, const File &file, const PlacedModule &placed) {
   const auto &module = *placed.module;
-  const float scale = scale_of(config, config.pattern_name(module.path), module.a->shape[0]);
+  const float scale = config.f32_scale_of(config.pattern_name(module.path), module.a->shape[0]);
   ExpertPart part{.i_expert = placed.i_expert,
                   .a = read_factor(file, *module.a),
                   .b = read_factor(file, *module.b),
@@ -138,17 +126,6 @@ void add_single(const PeftConfig &config, const File &file, const Placement &pla
   }
 }
 
-void add_split(const PeftConfig &config, const File &file, const PlacedSplit &placed,
-               std::vector<FactorPair> &pairs) {
-  const auto &module = *placed.module;
-  const float scale = scale_of(config, config.pattern_name(module.path), module.a->shape[0]);
-  for (auto &pair : split_pair(read_factor(file, *module.a), read_factor(file, *module.b),
-                               placed.plan, *placed.use, *placed.second_use)) {
-    pair.scale = scale;
-    pairs.push_back(std::move(pair));
-  }
-}
-
 void add_fused(const PeftConfig &config, const File &file, const PlacedFused &placed,
                const FusedShape &shape, std::vector<FactorPair> &pairs) {
   const FusedFactors factors{.a = read_factor(file, *placed.module->a),
@@ -158,7 +135,7 @@ void add_fused(const PeftConfig &config, const File &file, const PlacedFused &pl
                              .n_in = shape.n_in,
                              .n_out = shape.n_out,
                              .swapped = shape.swapped};
-  const float scale = scale_of(config, placed.parameter, shape.n_rank);
+  const float scale = config.f32_scale_of(placed.parameter, shape.n_rank);
   int64_t i_row = 0;
   for (const auto *use : {placed.use, placed.second_use}) {
     if (use == nullptr) continue;
@@ -207,14 +184,18 @@ std::vector<FactorPair> make_pairs(const PeftConfig &config, const File &file,
   check_extras(config, file->path(), modules);
   const auto placement = place_modules(config, file->path(), modules, base);
   for (const auto &placed : placement.single) check_shapes(config, file->path(), placed, base);
-  for (const auto &placed : placement.splits) check_split_shapes(config, file->path(), placed);
+  for (const auto &placed : placement.slices) check_shapes(config, file->path(), placed, base);
+  for (const auto &placed : placement.joins) check_shapes(config, file->path(), placed, base);
+  for (const auto &placed : placement.heads) check_shapes(config, file->path(), placed);
   std::vector<FusedShape> fused_shapes;
   for (const auto &placed : placement.fused) {
     fused_shapes.push_back(check_fused_shapes(config, file->path(), placed));
   }
   std::vector<FactorPair> pairs;
   add_single(config, file, placement, base, pairs);
-  for (const auto &placed : placement.splits) add_split(config, file, placed, pairs);
+  for (const auto &placed : placement.slices) add_pairs(config, file, placed, base, pairs);
+  for (const auto &placed : placement.joins) pairs.push_back(make_pair(config, file, placed, base));
+  for (const auto &placed : placement.heads) add_pairs(config, file, placed, pairs);
   for (size_t i = 0; i < placement.fused.size(); ++i) {
     add_fused(config, file, placement.fused[i], fused_shapes[i], pairs);
   }

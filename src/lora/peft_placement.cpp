@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/text.h"
 #include "lora/adaptable.h"
 #include "lora/peft_names.h"
+#include "model/hf_families.h"
 
 namespace patchbay {
 namespace {
@@ -110,11 +112,95 @@ Placing place_split(Context &context, const PeftModule &module) {
     const auto *use = find_use(context, module, row.target, numbers->i_layer);
     const auto *second_use = find_use(context, module, row.second_target, numbers->i_layer);
     if (use == nullptr || second_use == nullptr) continue;
-    context.placement.splits.push_back(
-        {.module = &module, .use = use, .second_use = second_use, .plan = row.plan});
+    if (row.plan == SplitPlan::key_value_heads) {
+      context.placement.heads.push_back({.module = &module, .keys = use, .values = second_use});
+    } else {
+      context.placement.slices.push_back({.module = &module, .slices = {{use}, {second_use}}});
+    }
     return Placing::placed;
   }
   return result;
+}
+
+/// What making the base did to the rows of a weight that the family knows by itself.
+RowPlan plan_of(const HfNames &names, std::string_view NameRow::*name, std::string_view wanted) {
+  for (const auto &row : names.rows) {
+    if (row.*name == wanted) return row.plan;
+  }
+  return RowPlan::as_is;
+}
+
+/// The whole in the adapter, its parts in the base.
+Placing place_slices(Context &context, const PeftModule &module) {
+  for (const auto &row : stacked_rows()) {
+    const auto numbers = match_name(row.hf_path, bare_module(module.path));
+    if (!numbers) continue;
+    check_not_nested(context, module);
+    PlacedSlices placed{.module = &module};
+    for (size_t i = 0; i < row.n_parts(); ++i) {
+      const auto *use = find_use(context, module, row.part_targets[i], numbers->i_layer);
+      if (use == nullptr) return Placing::unread;
+      placed.slices.push_back(
+          {.use = use, .plan = plan_of(context.names, &NameRow::target, row.part_targets[i])});
+    }
+    context.placement.slices.push_back(std::move(placed));
+    return Placing::placed;
+  }
+  return Placing::unknown;
+}
+
+/// How many rows each part of a whole has: q, k and v by their heads, gate and up halves.
+std::vector<int64_t> part_heights(const Context &context, const StackedRow &row,
+                                  const AdaptableUse &whole) {
+  const HParams &hp = context.base.hparams;
+  const std::vector<int64_t> shares =
+      row.n_parts() == 2 ? std::vector<int64_t>{1, 1}
+                         : std::vector<int64_t>{hp.n_head, hp.n_head_kv, hp.n_head_kv};
+  const int64_t all = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+  if (all == 0 || whole.ne[1] % all != 0) {
+    refuse(context, whole.name,
+           fmt::format("has {} rows in the base, which are no {} equal parts", whole.ne[1], all));
+  }
+  std::vector<int64_t> heights;
+  for (const int64_t share : shares) heights.push_back(share * (whole.ne[1] / all));
+  return heights;
+}
+
+/// The parts of one weight come one by one.
+PlacedJoin &join_of(Context &context, const StackedRow &row, const AdaptableUse &use) {
+  auto &joins = context.placement.joins;
+  const auto found = std::ranges::find(joins, &use, &PlacedJoin::use);
+  if (found != joins.end()) return *found;
+  PlacedJoin join{.use = &use};
+  const auto heights = part_heights(context, row, use);
+  for (size_t i = 0; i < row.n_parts(); ++i) {
+    join.parts.push_back({.n_rows = heights[i],
+                          .plan = plan_of(context.names, &NameRow::hf_path, row.part_paths[i])});
+  }
+  return joins.emplace_back(std::move(join));
+}
+
+/// A part in the adapter, the whole in the base. The whole may have the name of its last part.
+Placing place_part(Context &context, const PeftModule &module) {
+  const auto bare = bare_module(module.path);
+  for (const auto &row : stacked_rows()) {
+    for (size_t i = 0; i < row.n_parts(); ++i) {
+      const auto numbers = match_name(row.part_paths[i], bare);
+      if (!numbers) continue;
+      check_not_nested(context, module);
+      const auto *use = find_use(context, module, row.target, numbers->i_layer);
+      const bool is_whole =
+          find_use(context, module, row.part_targets.front(), numbers->i_layer) == nullptr;
+      if (use == nullptr || !is_whole) return Placing::unread;
+      auto &part = join_of(context, row, *use).parts[i];
+      if (part.module != nullptr)
+        refuse(context, module.path,
+               fmt::format("and {} both adapt {}", part.module->path, use->name));
+      part.module = &module;
+      return Placing::placed;
+    }
+  }
+  return Placing::unknown;
 }
 
 /// PEFT wraps an experts module once per targeted parameter, the first registered one innermost,
@@ -180,7 +266,7 @@ Placing place_fused(Context &context, const PeftModule &module) {
 /// A module may have several kinds of names; the first whose weight the base has counts.
 Placing place_module(Context &context, const PeftModule &module) {
   auto best = Placing::unknown;
-  for (const auto place : {place_single, place_split, place_fused}) {
+  for (const auto place : {place_part, place_single, place_split, place_fused, place_slices}) {
     best = std::max(best, place(context, module));
     if (best == Placing::placed) break;
   }
@@ -221,9 +307,17 @@ void check_each_use_once(const Context &context) {
   for (const auto &placed : context.placement.single) {
     claim(*placed.use, placed.i_expert, *placed.module);
   }
-  for (const auto &placed : context.placement.splits) {
-    claim(*placed.use, -1, *placed.module);
-    claim(*placed.second_use, -1, *placed.module);
+  for (const auto &placed : context.placement.slices) {
+    for (const auto &slice : placed.slices) claim(*slice.use, -1, *placed.module);
+  }
+  for (const auto &placed : context.placement.joins) {
+    const auto first = std::ranges::find_if(
+        placed.parts, [](const PlacedJoin::Part &part) { return part.module != nullptr; });
+    claim(*placed.use, -1, *first->module);
+  }
+  for (const auto &placed : context.placement.heads) {
+    claim(*placed.keys, -1, *placed.module);
+    claim(*placed.values, -1, *placed.module);
   }
   for (const auto &placed : context.placement.fused) {
     claim(*placed.use, -1, *placed.module);

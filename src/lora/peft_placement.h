@@ -17,12 +17,34 @@ struct PlacedModule {
   int64_t i_expert = -1;  ///< -1: the whole use
 };
 
-/// A linear module that is two weights of the base.
-struct PlacedSplit {
+/// A linear module whose rows are several weights of the base, one below the other.
+struct PlacedSlices {
+  struct Slice {
+    const AdaptableUse *use = nullptr;
+    RowPlan plan = RowPlan::as_is;
+  };
+
   const PeftModule *module = nullptr;
+  std::vector<Slice> slices;
+};
+
+/// Linear modules whose rows, one below the other, are one weight of the base.
+struct PlacedJoin {
+  struct Part {
+    int64_t n_rows = 0;
+    RowPlan plan = RowPlan::as_is;
+    const PeftModule *module = nullptr;  ///< null: the adapter leaves these rows alone
+  };
+
   const AdaptableUse *use = nullptr;
-  const AdaptableUse *second_use = nullptr;
-  SplitPlan plan = SplitPlan::halves;
+  std::vector<Part> parts;
+};
+
+/// A linear module that is two weights of the base, as SplitPlan::key_value_heads deals its rows.
+struct PlacedHeads {
+  const PeftModule *module = nullptr;
+  const AdaptableUse *keys = nullptr;
+  const AdaptableUse *values = nullptr;
 };
 
 /// A module that holds one parameter of all experts.
@@ -37,7 +59,9 @@ struct PlacedFused {
 /// made from.
 struct Placement {
   std::vector<PlacedModule> single;
-  std::vector<PlacedSplit> splits;
+  std::vector<PlacedSlices> slices;
+  std::vector<PlacedJoin> joins;
+  std::vector<PlacedHeads> heads;
   std::vector<PlacedFused> fused;
 };
 

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "lora/factor_ops.h"
-#include "lora/peft_splits.h"
+#include "lora/peft_stacks.h"
 
 namespace patchbay {
 namespace {
@@ -128,14 +128,50 @@ void check_base_copy(const std::string &path, const PlacedModule &placed) {
                 .hint = hint_for_rows(*placed.use, copy->shape[0])});
 }
 
-void check_heads(const std::string &path, const PlacedModule &placed, const BaseInfo &base) {
-  if (placed.plan == RowPlan::as_is) return;
-  const int64_t n_head = n_heads(base, placed.plan);
-  const int64_t n_rows = placed.use->ne[1];
+void check_heads(const std::string &path, const std::string &module, RowPlan plan, int64_t n_rows,
+                 const BaseInfo &base) {
+  if (plan == RowPlan::as_is) return;
+  const int64_t n_head = n_heads(base, plan);
   if (n_head > 0 && n_rows % (2 * n_head) == 0) return;
-  refuse(path, {.item = placed.module->path,
+  refuse(path, {.item = module,
                 .problem = fmt::format("has {} rows, which are no {} heads of even size", n_rows,
                                        n_head)});
+}
+
+/// The pair of a linear module by itself, whatever it is in the base.
+void check_linear(const PeftConfig &config, const std::string &path, const PeftModule &module,
+                  int64_t n_in, int64_t n_out) {
+  const auto &a = *module.a;
+  const auto &b = *module.b;
+  if (module.is_embedding) {
+    refuse(path, {.item = a.name,
+                  .problem = "is half of an embedding pair, but the module is no look-up"});
+  }
+  if (a.shape[1] != n_in || b.shape[0] != n_out) {
+    refuse(path,
+           {.item = module.path,
+            .problem = "has factors of incorrect shape",
+            .wanted = fmt::format("lora_A [r, {}] and lora_B [{}, r] in torch order", n_in, n_out),
+            .found = fmt::format("{} and {}", torch_shape(a), torch_shape(b)),
+            .hint = k_another_base});
+  }
+  if (a.shape[0] != b.shape[1]) {
+    refuse(path, {.item = b.name,
+                  .problem = "has incorrect shape: another rank than its lora_A",
+                  .wanted = std::to_string(a.shape[0]),
+                  .found = std::to_string(b.shape[1])});
+  }
+  check_vector(path, module.magnitude, n_out);
+  check_vector(path, module.bias, n_out);
+  check_rank(config, path, a, config.pattern_name(module.path), a.shape[0]);
+}
+
+[[noreturn]] void refuse_parts(const std::string &path, const PeftModule &module,
+                               const AdaptableUse &one, const AdaptableUse &other) {
+  refuse(path,
+         {.item = module.path,
+          .problem = fmt::format("is {} and {} in this base, whose shapes do not belong together",
+                                 one.name, other.name)});
 }
 
 bool is_swapped_version(const PeftConfig &config, const std::string &path,
@@ -177,39 +213,53 @@ void check_shapes(const PeftConfig &config, const std::string &path, const Place
   check_halves(config, path, placed);
   check_rank(config, path, *module.a, config.pattern_name(module.path), module.a->shape[0]);
   check_base_copy(path, placed);
-  check_heads(path, placed, base);
+  check_heads(path, module.path, placed.plan, placed.use->ne[1], base);
 }
 
-void check_split_shapes(const PeftConfig &config, const std::string &path,
-                        const PlacedSplit &placed) {
-  const auto &a = *placed.module->a;
-  const auto &b = *placed.module->b;
-  if (placed.module->is_embedding) {
-    refuse(path, {.item = a.name,
-                  .problem = "is half of an embedding pair, but the module is no look-up"});
+void check_shapes(const PeftConfig &config, const std::string &path, const PlacedSlices &placed,
+                  const BaseInfo &base) {
+  const auto &module = *placed.module;
+  const AdaptableUse &first = *placed.slices.front().use;
+  int64_t n_out = 0;
+  for (const auto &[use, plan] : placed.slices) {
+    if (use->kind != UseKind::linear || use->ne[0] != first.ne[0])
+      refuse_parts(path, module, first, *use);
+    check_heads(path, module.path, plan, use->ne[1], base);
+    n_out += use->ne[1];
   }
-  const auto shape = split_shape(placed.plan, *placed.use, *placed.second_use);
-  if (!shape) {
-    refuse(path, {.item = placed.module->path,
-                  .problem = fmt::format("is {} and {} in this base, whose shapes do not belong "
-                                         "together",
-                                         placed.use->name, placed.second_use->name)});
+  check_linear(config, path, module, first.ne[0], n_out);
+}
+
+void check_shapes(const PeftConfig &config, const std::string &path, const PlacedJoin &placed,
+                  const BaseInfo &base) {
+  const PeftModule *with_lengths = nullptr;
+  const PlacedJoin::Part *without = nullptr;
+  for (const auto &part : placed.parts) {
+    const auto *module = part.module;
+    if (module == nullptr || module->magnitude == nullptr) without = &part;
+    if (module == nullptr) continue;
+    if (module->magnitude != nullptr) with_lengths = module;
+    check_linear(config, path, *module, placed.use->ne[0], part.n_rows);
+    check_heads(path, module->path, part.plan, part.n_rows, base);
   }
-  if (a.shape[1] != shape->n_in || b.shape[0] != shape->n_out) {
-    refuse(path, {.item = placed.module->path,
-                  .problem = "has factors of incorrect shape",
-                  .wanted = fmt::format("lora_A [r, {}] and lora_B [{}, r] in torch order",
-                                        shape->n_in, shape->n_out),
-                  .found = fmt::format("{} and {}", torch_shape(a), torch_shape(b)),
-                  .hint = k_another_base});
-  }
-  if (a.shape[0] != b.shape[1]) {
-    refuse(path, {.item = b.name,
-                  .problem = "has incorrect shape: another rank than its lora_A",
-                  .wanted = std::to_string(a.shape[0]),
-                  .found = std::to_string(b.shape[1])});
-  }
-  check_rank(config, path, a, config.pattern_name(placed.module->path), a.shape[0]);
+  if (with_lengths == nullptr || without == nullptr) return;
+  refuse(path, {.item = with_lengths->path,
+                .problem = fmt::format("has DoRA lengths for some rows of {} only, which is one "
+                                       "weight in this base",
+                                       placed.use->name),
+                .hint = "a base in which it is several takes the adapter"});
+}
+
+void check_shapes(const PeftConfig &config, const std::string &path, const PlacedHeads &placed) {
+  const auto &module = *placed.module;
+  const auto shape = head_shape(*placed.keys, *placed.values);
+  if (!shape) refuse_parts(path, module, *placed.keys, *placed.values);
+  check_linear(config, path, module, shape->n_in, shape->n_out);
+  if (module.magnitude == nullptr && module.bias == nullptr) return;
+  refuse(path, {.item = module.path,
+                .problem = fmt::format("has DoRA lengths or a bias, which {}, transposed in this "
+                                       "base, cannot have",
+                                       placed.keys->name)});
 }
 
 FusedShape check_fused_shapes(const PeftConfig &config, const std::string &path,

@@ -19,9 +19,13 @@ void check_shapes(const PeftConfig &config, const std::string &path, const Place
 [[nodiscard]] int64_t input_factor(const PeftConfig &config, const PlacedModule &placed);
 /// The same of the columns of B and the rank: 1 or the blocks of BD-LoRA.
 [[nodiscard]] int64_t rank_factor(const PeftConfig &config, const PlacedModule &placed);
-/// Refuses a pair that does not fit the two weights that its module is here. Throws LoadError.
-void check_split_shapes(const PeftConfig &config, const std::string &path,
-                        const PlacedSplit &placed);
+/// The same for modules that the base has otherwise divided. DoRA's lengths must be there for all
+/// parts of a weight or for none.
+void check_shapes(const PeftConfig &config, const std::string &path, const PlacedSlices &placed,
+                  const BaseInfo &base);
+void check_shapes(const PeftConfig &config, const std::string &path, const PlacedJoin &placed,
+                  const BaseInfo &base);
+void check_shapes(const PeftConfig &config, const std::string &path, const PlacedHeads &placed);
 
 /// What the shapes of fused expert factors say.
 struct FusedShape {

@@ -159,6 +159,18 @@ constexpr VectorRow k_deepseek2_vectors[] = {
     {"layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias"},
 };
 
+constexpr StackedRow k_stacked_rows[] = {
+    {.hf_path = "layers.#.self_attn.qkv_proj",
+     .target = "blk.#.attn_qkv.weight",
+     .part_paths = {"layers.#.self_attn.q_proj", "layers.#.self_attn.k_proj",
+                    "layers.#.self_attn.v_proj"},
+     .part_targets = {"blk.#.attn_q.weight", "blk.#.attn_k.weight", "blk.#.attn_v.weight"}},
+    {.hf_path = "layers.#.mlp.gate_up_proj",
+     .target = "blk.#.ffn_up.weight",
+     .part_paths = {"layers.#.mlp.gate_proj", "layers.#.mlp.up_proj", ""},
+     .part_targets = {"blk.#.ffn_gate.weight", "blk.#.ffn_up.weight", ""}},
+};
+
 constexpr auto k_rotary_rows = joined(k_tables, k_rotary_attention, k_mlp);
 constexpr auto k_plain_rows = joined(k_tables, k_attention, k_mlp);
 constexpr auto k_llama_rows =
@@ -242,6 +254,8 @@ const HfNames *find_hf_names(std::string_view arch) {
   const auto *found = std::ranges::find(k_families, arch, &HfFamily::arch);
   return found == std::end(k_families) ? nullptr : &found->names;
 }
+
+std::span<const StackedRow> stacked_rows() { return k_stacked_rows; }
 
 std::string_view arch_of_model_type(std::string_view model_type) {
   const auto *found = std::ranges::find(k_model_types, model_type, &ModelType::model_type);

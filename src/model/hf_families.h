@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "model/hf_names.h"
@@ -13,6 +14,10 @@ namespace patchbay {
 /// The architecture of a GGUF file made from models with this `model_type` in their config.json;
 /// empty: none that has a table.
 [[nodiscard]] std::string_view arch_of_model_type(std::string_view model_type);
+
+/// Modules that may be one in the adapter and several in the base, or the other way round, whatever
+/// the family.
+[[nodiscard]] std::span<const StackedRow> stacked_rows();
 
 // For families with a graph.
 extern const HfNames k_hf_llama;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -47,6 +49,18 @@ struct SplitRow {
   std::string_view target;
   std::string_view second_target;
   SplitPlan plan = SplitPlan::halves;
+};
+
+/// A linear module whose rows are those of others, one below the other. Which of the two a model
+/// has depends on its family, and which of the two a GGUF file holds on how it was made: an adapter
+/// of the one fits a base of the other.
+struct StackedRow {
+  std::string_view hf_path;                    ///< of the whole, as in NameRow
+  std::string_view target;                     ///< of the whole
+  std::array<std::string_view, 3> part_paths;  ///< the last may be empty
+  std::array<std::string_view, 3> part_targets;
+
+  [[nodiscard]] size_t n_parts() const { return part_paths.back().empty() ? 2 : 3; }
 };
 
 /// A vector that is no bias of a linear module: a norm, for the most part.

@@ -106,8 +106,18 @@ void RowChanger::low_rank_rows(const LowRank &low_rank, RowChunk chunk,
       Eigen::Map<const Matrix>(basis, n_rank, n_per_row_);
 }
 
+bool RowChanger::leaves_alone(const LowRank &low_rank, RowChunk chunk) const {
+  if (low_rank.lengths.empty()) return false;
+  const int64_t i_expert = chunk.first / n_per_expert_;
+  const auto lengths = std::span(low_rank.lengths)
+                           .subspan(static_cast<size_t>(i_expert * n_per_expert_),
+                                    static_cast<size_t>(n_per_expert_));
+  return std::ranges::all_of(lengths, [](float length) { return length == 0; });
+}
+
 void RowChanger::add(const LowRank &low_rank, RowChunk chunk, std::span<const float> base,
                      std::span<float> changed) const {
+  if (leaves_alone(low_rank, chunk)) return;
   std::vector<float> delta(base.size());
   low_rank_rows(low_rank, chunk, delta);
   for (float &value : delta) value *= low_rank.scale;

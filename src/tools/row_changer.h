@@ -42,6 +42,8 @@ class RowChanger {
   [[nodiscard]] std::vector<float> column_gains(const LowRank &low_rank, const Factor &lengths,
                                                 uint32_t n_threads, const ReadRows &read) const;
   void low_rank_rows(const LowRank &low_rank, RowChunk chunk, std::span<float> out) const;
+  /// Whether the pair has no part in the expert of the chunk, as lengths that are all 0 say.
+  [[nodiscard]] bool leaves_alone(const LowRank &low_rank, RowChunk chunk) const;
   void add(const LowRank &low_rank, RowChunk chunk, std::span<const float> base,
            std::span<float> changed) const;
   void replace(const TensorChange::NewNumbers &numbers, RowChunk chunk, std::span<const float> base,

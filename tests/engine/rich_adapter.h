@@ -94,7 +94,7 @@ class RichAdapter {
       const auto *use = base_.find_use(table);
       const bool is_there = std::ranges::find(adapter_->replacements, table,
                                               &Replacement::tensor) != adapter_->replacements.end();
-      if (use->rotated_table || is_there) continue;
+      if (use == nullptr || use->rotated_table || is_there) continue;
       drop_pair(table);
       adapter_->replacements.push_back(
           {.tensor = table, .value = noise({use->ne[0], 3, 1}, 0, 1), .rows = {2, 19, 40}});

@@ -119,10 +119,11 @@ SUPPORTED = [c for c in TABLE["cases"] if c["want"] == "must"]
 @by_name(SUPPORTED)
 def test_converted_folder_agrees_with_peft(record, tmp_path, derived):
     base = DATA / "bases" / f"{record['base']}.gguf"
-    convert(folder_of(record, derived), "-o", tmp_path / "there.gguf", "--base", base)
-    Run(record["base"], tmp_path, "--lora", tmp_path / "there.gguf").check_close(record["golden"])
-    convert(tmp_path / "there.gguf", "-o", tmp_path / "back", "--reverse", "--base", base)
-    Run(record["base"], tmp_path, "--lora", tmp_path / "back").check_close(record["golden"])
+    flags = record.get("flags", [])
+    convert(folder_of(record, derived), "-o", tmp_path / "there.gguf", "--base", base, *flags)
+    Run(record["base"], tmp_path, "--lora", tmp_path / "there.gguf", flags=flags).check_close(record["golden"])
+    convert(tmp_path / "there.gguf", "-o", tmp_path / "back", "--reverse", "--base", base, *flags)
+    Run(record["base"], tmp_path, "--lora", tmp_path / "back", flags=flags).check_close(record["golden"])
 
 
 def scaled(parts, path_of):

@@ -255,3 +255,76 @@ def test_old_files_of_deepseek_keep_keys_and_values_in_one(tmp_path):
     deltas = peft_deltas(family.adapter_config, family.adapter, FAMILIES["deepseek_v2"]["parameters"])
     got = gguf_deltas(gguf_edit.load(tmp_path / "out.gguf"))["blk.1.attn_kv_b.weight"]
     assert np.abs(got - deltas["model.layers.1.self_attn.kv_b_proj.weight"]).max() < 1e-4
+
+
+# The base divided otherwise than the adapter: q, k and v or gate and up, in one weight or in several.
+
+
+STACKS = {"self_attn.qkv_proj": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+          "mlp.gate_up_proj": ("mlp.gate_proj", "mlp.up_proj")}
+
+
+def parts_of(layer, whole):
+    return [f"model.layers.{layer}.{part}.weight" for part in STACKS[whole]]
+
+
+def unstacked(parts_family, deltas):
+    """{whole: rows} -> {part: rows}, heights as the family of the parts has them."""
+    found = {}
+    for name, delta in deltas.items():
+        layer, whole = re.match(r"model\.layers\.(\d+)\.(.+)\.weight", name).groups() if ".layers." in name else (None, name)
+        if whole not in STACKS:
+            found[name] = delta
+            continue
+        parts = parts_of(layer, whole)
+        ends = np.cumsum([len(parts_family.parameters[p]) for p in parts])
+        assert ends[-1] == len(delta)
+        found |= dict(zip(parts, np.split(delta, ends[:-1])))
+    return found
+
+
+def stacked(parts_family, deltas, into):
+    """{part: rows} -> {name of `into`: rows}; parts without a change are zeros."""
+    found = {name: d for name, d in deltas.items() if not any(f".{p}." in name for ps in STACKS.values() for p in ps)}
+    for layer in range(2):
+        for whole in STACKS:
+            parts = parts_of(layer, whole)
+            rows = [deltas.get(p, np.zeros(parts_family.parameters[p].shape)) for p in parts]
+            found[into(layer, whole)] = np.concatenate(rows)
+    return found
+
+
+def test_an_adapter_on_qkv_and_gate_up_fits_a_base_that_has_them_apart(tmp_path):
+    adapter, base = Family("phi3"), Family("llama")
+    convert(adapter.adapter_folder(tmp_path / "in"), "-o", tmp_path / "out.gguf", "--base", base.base_file(tmp_path / "base.gguf"))
+    deltas = unstacked(base, peft_deltas(adapter.adapter_config, adapter.adapter, FAMILIES["phi3"]["parameters"]))
+    check_equal(gguf_deltas(gguf_edit.load(tmp_path / "out.gguf")), wanted_deltas(base, deltas))
+
+
+@pytest.mark.parametrize("dropped", [[], ["k_proj", "gate_proj"]])
+def test_an_adapter_on_q_k_v_gate_and_up_fits_a_base_that_has_them_in_one(dropped, tmp_path):
+    adapter, base = Family("llama"), Family("phi3")
+    adapter.adapter = {k: v for k, v in adapter.adapter.items() if not any(d in k for d in dropped)}
+    convert(adapter.adapter_folder(tmp_path / "in"), "-o", tmp_path / "out.gguf", "--base", base.base_file(tmp_path / "base.gguf"))
+    deltas = peft_deltas(adapter.adapter_config, adapter.adapter, FAMILIES["llama"]["parameters"])
+    deltas = stacked(adapter, deltas, lambda layer, whole: f"model.layers.{layer}.{whole}.weight")
+    check_equal(gguf_deltas(gguf_edit.load(tmp_path / "out.gguf")), wanted_deltas(base, deltas))
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "granite"])
+def test_files_of_any_family_may_hold_q_k_and_v_in_one(name, tmp_path):
+    family = Family(name)
+    f = gguf_edit.load(family.base_file(tmp_path / "base.gguf"))
+    wholes = {}
+    for layer in range(2):
+        for whole, parts in {"attn_qkv": ("attn_q", "attn_k", "attn_v"), "ffn_up": ("ffn_gate", "ffn_up")}.items():
+            parts = [f"blk.{layer}.{p}.weight" for p in parts]
+            wholes[f"blk.{layer}.{whole}.weight"] = parts
+            joined = np.concatenate([f.tensors.pop(p) for p in parts])
+            f.tensors[f"blk.{layer}.{whole}.weight"] = joined
+    gguf_edit.save(f, tmp_path / "base.gguf")
+    convert(family.adapter_folder(tmp_path / "in"), "-o", tmp_path / "out.gguf", "--base", tmp_path / "base.gguf")
+    want = wanted_deltas(family, peft_deltas(family.adapter_config, family.adapter, FAMILIES[name]["parameters"]))
+    for whole, parts in wholes.items():
+        want[whole] = np.concatenate([want.pop(p) for p in parts])
+    check_equal(gguf_deltas(gguf_edit.load(tmp_path / "out.gguf")), want)

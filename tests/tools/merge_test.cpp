@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/file_limit.h"
+#include "engine/rich_adapter.h"
 #include "gguf/load_failure.h"
 #include "tools/merge_support.h"
 
@@ -54,6 +55,24 @@ TEST_P(MergeFamily, GivesWhatTheBaseGivesWithItsAdapters) {
   EXPECT_GT(max_difference(plain, wanted), 0.1F);
 }
 
+TEST_P(MergeFamily, GivesWhatTheBaseGivesWithAdaptersOfMoreThanPairs) {
+  for (const RichParts parts : {RichParts{.dora = true}, RichParts{.norms = true, .rows = true},
+                                RichParts{.dora = true, .norms = true, .matrices = true}}) {
+    const TempDir dir;
+    const auto base = load_tiny(GetParam(), dir);
+    BaseInfo free = base->info;
+    free.uses = free_uses(*base);
+    const std::vector<std::shared_ptr<const Adapter>> worn{
+        make_rich_adapter(free, 4, 1, parts), make_random_adapter(free.uses, 3, 0.3F, 2)};
+    const Merged merged(*base, {{worn[0], 0.7F}, {worn[1], -0.5F}}, dir, {.n_threads = 2});
+    const auto wanted = run_alone(base, worn, {.tokens = k_tokens, .set = {{0, 0.7F}, {1, -0.5F}}});
+    const auto plain = run_alone(base, {}, {.tokens = k_tokens});
+    const auto got = run_alone(load_model(merged.report.files.front()), {}, {.tokens = k_tokens});
+    EXPECT_LT(max_difference(got, wanted), 1e-3F);
+    EXPECT_GT(max_difference(plain, wanted), 0.1F);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, MergeFamily, testing::ValuesIn(all_tiny_models()),
                          [](const auto &one) { return one.param.name; });
 
@@ -88,6 +107,28 @@ TEST(Merge, BringsRowsOfDoraToTheirLengths) {
       }
     }
   }
+}
+
+TEST(Merge, LeavesExpertsAloneThatDoraGivesNoLengths) {
+  const TempDir dir;
+  const auto base = load_tiny(tiny_mixtral(), dir);
+  const std::string target = "blk.1.ffn_up_exps.weight";
+  FactorPair pair = random_pair(*base, target, 1);
+  const auto &use = *base->info.find_use(target);
+  const int64_t n_out = use.ne[1];
+  auto lengths = numbers_of(random_numbers({n_out, use.ne[2], 1}, 9));
+  std::fill_n(lengths.begin() + n_out, n_out, 0.0F);
+  pair.magnitude = make_factor({n_out, use.ne[2], 1}, std::move(lengths));
+  const Merged merged(*base, {adapter_of({pair})}, dir);
+  const auto before = numbers_of(*base->file, target);
+  const auto after = numbers_of(merged.file, target);
+  const auto part = [&](const std::vector<float> &numbers, int64_t i_expert) {
+    const auto n = static_cast<size_t>(use.ne[0] * n_out);
+    const auto of_expert = std::span(numbers).subspan(static_cast<size_t>(i_expert) * n, n);
+    return std::vector<float>(of_expert.begin(), of_expert.end());
+  };
+  EXPECT_NE(part(after, 0), part(before, 0));
+  EXPECT_EQ(part(after, 1), part(before, 1));
 }
 
 TEST(Merge, BringsColumnsOfATableToTheirLengths) {
