@@ -46,6 +46,12 @@ RegularFile::~RegularFile() {
   if (fd_ >= 0) close(fd_);
 }
 
+std::string RegularFile::read_all() const {
+  std::string text(size_bytes_, '\0');
+  read(std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 void RegularFile::read(std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
     const ssize_t n_read = ::read(fd_, bytes.data(), bytes.size());

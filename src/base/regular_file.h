@@ -27,6 +27,8 @@ class RegularFile {
   /// The next bytes, as many as the span has. Throws LoadError: there are fewer now, or they cannot
   /// be read.
   void read(std::span<std::byte> bytes) const;
+  /// All that it held when it was opened. REQUIRES: nothing was read before.
+  [[nodiscard]] std::string read_all() const;
 
  private:
   RegularFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}

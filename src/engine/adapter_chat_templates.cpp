@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/regular_file.h"
 #include "lora/json_file.h"
 #include "lora/peft_folder.h"
 
@@ -25,10 +25,9 @@ bool has_file(const fs::path &path) {
 }
 
 ChatTemplateSource read_file(const fs::path &path) {
-  const MappedFile file = MappedFile::open(path);
-  const auto bytes = file.bytes();
+  const auto file = RegularFile::open(path);
   return {.name = std::string(ChatTemplateSet::k_default),
-          .text = std::string(reinterpret_cast<const char *>(bytes.data()), bytes.size()),
+          .text = file.read_all(),
           .path = file.path(),
           .item = {}};
 }

@@ -9,9 +9,6 @@
 namespace patchbay {
 namespace {
 
-/// Bytes looked at to call a file a text.
-constexpr size_t k_text_sample_bytes = 512;
-
 std::string_view first_bytes(std::span<const std::byte> bytes, size_t n) {
   return as_text(bytes.first(std::min(n, bytes.size())));
 }
@@ -48,7 +45,7 @@ bool is_text_byte(char c) {
 }  // namespace
 
 FileKind guess_file_kind(std::span<const std::byte> bytes) {
-  const auto start = first_bytes(bytes, k_text_sample_bytes);
+  const auto start = first_bytes(bytes, k_file_kind_bytes);
   if (start.empty()) return FileKind::unknown;
   if (start.starts_with("GGUF")) return FileKind::gguf;
   // Before the others: a header length may happen to begin with their magic bytes.

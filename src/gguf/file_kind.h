@@ -19,6 +19,9 @@ enum class FileKind {
   text,
 };
 
+/// How many bytes are looked at.
+inline constexpr size_t k_file_kind_bytes = 512;
+
 /// Looks at the beginning only: a kind says nothing about whether the rest of the file is sound.
 [[nodiscard]] FileKind guess_file_kind(std::span<const std::byte> bytes);
 

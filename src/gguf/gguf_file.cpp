@@ -67,9 +67,9 @@ SplitName first_shard_name(const std::filesystem::path &path, const SplitKeys &k
                    .found = path.filename().string()});
 }
 
-MappedFile open_shard(const std::filesystem::path &path) {
+MappedFile open_shard(const std::filesystem::path &path, FileBytes where) {
   try {
-    return MappedFile::open(path);
+    return MappedFile::open(path, where);
   } catch (const LoadError &error) {
     if (error.code() != ErrorCode::not_found) throw;
     throw LoadError({.path = path.string(),
@@ -87,12 +87,12 @@ void check_shard_keys(const std::string &path, const SplitKeys &found, const Spl
 }
 
 /// Opens shards 2 to N beside the first and appends their tensors.
-void append_shards(const std::filesystem::path &first, const SplitKeys &keys,
+void append_shards(const std::filesystem::path &first, FileBytes where, const SplitKeys &keys,
                    std::vector<MappedFile> &shards, std::vector<GgufTensor> &tensors) {
   SplitName name = first_shard_name(first, keys);
   for (uint64_t no = 1; no < keys.count; no++) {
     name.no = static_cast<uint32_t>(no) + 1;
-    MappedFile file = open_shard(first.parent_path() / format_split_name(name));
+    MappedFile file = open_shard(first.parent_path() / format_split_name(name), where);
     GgufContents contents = parse_gguf(file);
     check_shard_keys(file.path(), read_split_keys(file.path(), contents.entries),
                      {.no = no, .count = keys.count, .n_tensors = {}});
@@ -128,16 +128,16 @@ T require(std::optional<T> value, const GgufFile &file, std::string_view key) {
 
 }  // namespace
 
-GgufFile GgufFile::open(const std::filesystem::path &path) {
+GgufFile GgufFile::open(const std::filesystem::path &path, FileBytes where) {
   GgufFile made;
-  made.shards_.push_back(MappedFile::open(path));
+  made.shards_.push_back(MappedFile::open(path, where));
   GgufContents contents = parse_gguf(made.shards_.front());
   made.version_ = contents.version;
   made.entries_ = std::move(contents.entries);
   made.tensors_ = std::move(contents.tensors);
   const SplitKeys keys = read_split_keys(made.path(), made.entries_);
   check_is_first(path, keys);
-  if (keys.count > 1) append_shards(path, keys, made.shards_, made.tensors_);
+  if (keys.count > 1) append_shards(path, where, keys, made.shards_, made.tensors_);
   made.index();
   if (keys.count > 1) check_n_tensors(made.path(), keys, made.tensors_.size());
   return made;

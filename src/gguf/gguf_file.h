@@ -60,7 +60,7 @@ struct GgufTensor {
   size_t i_shard = 0;  ///< index into GgufFile::shards()
 };
 
-/// A GGUF v2 or v3 file, or a model split over -00001-of-0000N shards, read over mmap.
+/// A GGUF v2 or v3 file, or a model split over -00001-of-0000N shards.
 /// Every length, count, type and offset is checked when the file is opened, so that later access
 /// cannot go wrong. The metadata is the first shard's. Immutable after open; any thread.
 class GgufFile {
@@ -70,7 +70,8 @@ class GgufFile {
   /// offsets past the end, duplicate keys or tensors, unknown value or tensor types, rows that are
   /// no whole number of quantisation blocks, overlapping or misaligned data, missing or foreign
   /// shards. A missing file or shard has ErrorCode::not_found.
-  [[nodiscard]] static GgufFile open(const std::filesystem::path &path);
+  [[nodiscard]] static GgufFile open(const std::filesystem::path &path,
+                                     FileBytes where = FileBytes::mapped);
 
   GgufFile(GgufFile &&) = default;
   GgufFile &operator=(GgufFile &&) = default;

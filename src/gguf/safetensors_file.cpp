@@ -145,7 +145,7 @@ int64_t SafeTensor::n_elements() const {
 }
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path &path) {
-  SafetensorsFile made(MappedFile::open(path));
+  SafetensorsFile made(MappedFile::open(path, FileBytes::copied));
   const Sections sections = split_sections(made.file_);
   SafetensorsHeader header = parse_safetensors_header(made.path(), sections.header);
   for (const auto &entry : header.entries) check_size(made.path(), entry);

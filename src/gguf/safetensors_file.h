@@ -23,8 +23,8 @@ struct SafeTensor {
   [[nodiscard]] int64_t n_elements() const;
 };
 
-/// A safetensors file read over mmap; header and offsets are checked when opened. Immutable; any
-/// thread.
+/// A safetensors file, copied into memory; header and offsets are checked when opened. Immutable;
+/// any thread.
 class SafetensorsFile {
  public:
   /// Throws LoadError: not safetensors (says so when it looks like a pickle, a zip or a GGUF),

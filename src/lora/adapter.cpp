@@ -1,10 +1,12 @@
 #include "lora/adapter.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/regular_file.h"
 #include "gguf/file_kind.h"
 #include "lora/gguf_adapter.h"
 #include "lora/peft_adapter.h"
@@ -19,10 +21,18 @@ namespace fs = std::filesystem;
   throw LoadError({.path = path.string(), .problem = std::move(problem), .hint = std::move(hint)});
 }
 
+FileKind kind_of(const fs::path &path) {
+  const auto file = RegularFile::open(path);
+  std::array<std::byte, k_file_kind_bytes> start;
+  const auto bytes = std::span(start).first(std::min(start.size(), file.size_bytes()));
+  file.read(bytes);
+  return guess_file_kind(bytes);
+}
+
 /// A file that is not part of a PEFT folder: a GGUF adapter, or a mistake that can be named.
 std::shared_ptr<Adapter> load_file(const fs::path &path, const BaseInfo &base,
                                    const AdapterLoadOptions &options) {
-  const auto kind = guess_file_kind(MappedFile::open(path).bytes());
+  const auto kind = kind_of(path);
   if (kind == FileKind::safetensors) {
     refuse(path, "is a safetensors file of which nothing says how to read it",
            "a PEFT adapter is given as its folder, with adapter_config.json in it");

@@ -186,7 +186,7 @@ std::vector<FactorPair> read_pairs(const std::shared_ptr<const GgufFile> &file,
 
 std::shared_ptr<Adapter> load_gguf_adapter(const std::filesystem::path &path, const BaseInfo &base,
                                            const AdapterLoadOptions &options) {
-  const auto file = std::make_shared<const GgufFile>(GgufFile::open(path));
+  const auto file = std::make_shared<const GgufFile>(GgufFile::open(path, FileBytes::copied));
   check_header(*file, base);
   auto adapter = std::make_shared<Adapter>();
   adapter->name = path.stem().string();

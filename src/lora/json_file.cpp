@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
+#include "base/regular_file.h"
 
 namespace patchbay {
 namespace {
@@ -88,15 +88,15 @@ std::string shown(const ordered_json &value) {
 }
 
 JsonFile JsonFile::open(const std::filesystem::path &path) {
-  const auto file = MappedFile::open(path);
+  const auto file = RegularFile::open(path);
   const auto refuse = [&](std::string problem) {
     throw LoadError({.path = file.path(), .problem = std::move(problem)});
   };
-  if (file.bytes().size() > k_max_bytes) refuse("is too large for a configuration");
+  if (file.size_bytes() > k_max_bytes) refuse("is too large for a configuration");
   JsonFile json;
   json.path_ = file.path();
   try {
-    json.root_ = parse({reinterpret_cast<const char *>(file.bytes().data()), file.bytes().size()});
+    json.root_ = parse(file.read_all());
   } catch (const TooMuch &limit) {
     refuse(limit.what());
   } catch (const ordered_json::exception &error) {

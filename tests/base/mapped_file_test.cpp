@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/temp_dir.h"
+#include "gguf/load_failure.h"
 
 namespace patchbay {
 namespace {
@@ -88,6 +89,27 @@ TEST(MappedFileTest, StaysReadableAfterTheFileIsDeleted) {
   const auto file = MappedFile::open(path);
   std::filesystem::remove(path);
   EXPECT_EQ(text_of(file), "still here");
+}
+
+TEST(MappedFileTest, ACopyStaysAsItWasWhateverHappensToTheFile) {
+  const TempDir dir;
+  const std::string content(20'000, 'a');
+  const auto path = dir.write("a", content);
+  const auto file = MappedFile::open(path, FileBytes::copied);
+  dir.write("a", "b");
+  EXPECT_EQ(text_of(file), content);
+  std::filesystem::resize_file(path, 0);
+  EXPECT_EQ(text_of(file), content);
+  EXPECT_TRUE(MappedFile::open(path, FileBytes::copied).bytes().empty());
+}
+
+TEST(MappedFileTest, AFileThatIsLargerThanMemoryIsNotCopied) {
+  const TempDir dir;
+  const auto path = dir.write("sparse", "");
+  constexpr uintmax_t k_4_tib = uintmax_t{1} << 42U;
+  std::filesystem::resize_file(path, k_4_tib);
+  EXPECT_THAT(load_failure([&] { (void)MappedFile::open(path, FileBytes::copied); }),
+              HasSubstr("sparse: is larger than the memory that is free"));
 }
 
 TEST(MappedFileTest, ReleasedPagesReadTheSameAgain) {
