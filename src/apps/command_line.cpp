@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
@@ -341,6 +343,16 @@ struct Parser {
   CLI::App *serve = nullptr;
 };
 
+/// Names of all variables.
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char **entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
 /// The words of a `serve` with what the environment and a configuration file add to them.
 std::vector<std::string> with_other_sources(std::vector<std::string> words) {
   AllArguments seen;
@@ -407,6 +419,10 @@ CommandLine parse_command_line(int argc, char **argv) {
     name_loras(arguments.chat.model.loras);
     name_loras(arguments.bench.model.loras);
     name_loras(arguments.merge.loras);
+    if (parser.app.got_subcommand("serve")) {
+      for (const auto &name : unknown_variables(options_of(*parser.serve), environment_names()))
+        arguments.serve.warnings.push_back(name + " is no option's variable and has no effect");
+    }
   } catch (const CLI::Success &asked) {
     return {.command = nullptr, .exit_code = parser.app.exit(asked)};
   } catch (const CLI::ParseError &error) {

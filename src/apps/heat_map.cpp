@@ -143,6 +143,14 @@ double widest(Painter &painter, const Texts &texts) {
   return most;
 }
 
+/// Of the colour bar: as tall as the cells, within bounds, and never shorter than what it is of is
+/// long.
+double scale_height(const HeatMap &map) {
+  constexpr double k_least = 200;
+  constexpr double k_most = 300;
+  return std::clamp(k_row_height * static_cast<double>(map.rows.size()), k_least, k_most);
+}
+
 Layout lay_out(const HeatMap &map) {
   const Surface nowhere(cairo_recording_surface_create(CAIRO_CONTENT_COLOR_ALPHA, nullptr));
   Painter painter(nowhere.get());
@@ -158,7 +166,8 @@ Layout lay_out(const HeatMap &map) {
   painter.font(k_title_font, /*bold=*/true);
   titles = std::max(titles, painter.width_of(map.title));
   layout.width = std::max(layout.left + cells + scale, k_margin + titles + k_margin);
-  layout.height = layout.top + k_row_height * static_cast<double>(map.rows.size()) + k_margin;
+  const double rows = k_row_height * static_cast<double>(map.rows.size());
+  layout.height = layout.top + std::max(rows, scale_height(map)) + k_margin;
   return layout;
 }
 
@@ -224,8 +233,7 @@ void paint_scale(Painter &painter, const HeatMap &map, const Layout &layout, dou
   constexpr int k_labels = 4;
   const double x =
       layout.left + layout.cell_width * static_cast<double>(map.columns.size()) + k_line;
-  const double height =
-      std::max(8 * k_line, std::min(layout.height - layout.top - k_margin, 300.0));
+  const double height = scale_height(map);
   for (int i = 0; i < k_steps; ++i) {
     painter.colour(colour_of((i + 0.5) / k_steps));
     painter.box(x, layout.top + height * (k_steps - 1 - i) / k_steps, k_scale_width,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "apps/commands.h"
@@ -20,13 +21,19 @@ std::shared_ptr<const LoadedModel> open_base(const std::string &path) {
   return load_model(path, WeightOptions::as_stored());
 }
 
+/// Files need not state one.
+std::string name_of(const LoadedModel &base) {
+  return base.info.name.empty() ? std::filesystem::path(base.info.path).filename().string()
+                                : base.info.name;
+}
+
 ordered_json adapter_report(const InspectArguments &arguments, AdapterReport report) {
   const auto base = open_base(arguments.base);
   const bool with_norms = arguments.tensors || !arguments.plot.empty();
   ordered_json fit;
   if (base != nullptr) fit = check_fit(*base, arguments.adapters, with_norms, report);
   if (!arguments.plot.empty() && fit.at("fits").get<bool>())
-    draw_heat_map(norm_map(report.pairs, report.name, base->info.name), arguments.plot);
+    draw_heat_map(movement_map(report.movements, report.name, name_of(*base)), arguments.plot);
   return adapter_json(report, std::move(fit), base.get(), arguments.tensors);
 }
 

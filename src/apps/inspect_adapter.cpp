@@ -1,6 +1,7 @@
 #include "apps/inspect_adapter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/inspect_outlook.h"
 #include "base/error.h"
@@ -8,7 +9,7 @@
 #include "lora/adapter_summary.h"
 #include "tools/row_chunks.h"
 #include "tools/tensor_rows.h"
-#include "tools/weight_norm.h"
+#include "tools/weight_movement.h"
 
 namespace patchbay {
 namespace {
@@ -23,45 +24,41 @@ void take_over(const Adapter &adapter, bool with_norms, AdapterReport &report) {
   for (const auto &pair : adapter.pairs) report.pairs.push_back(report_pair(pair, with_norms));
 }
 
-/// The tensor that has the numbers of a use.
+/// The tensor that has the numbers; null: there is none.
 const GgufTensor *tensor_of(const LoadedModel &base, const std::string &use) {
   const auto *tensor = base.file->find_tensor(use);
-  return tensor != nullptr ? tensor : base.file->find_tensor("token_embd.weight");
+  const bool is_tied = tensor == nullptr && use == "output.weight";
+  return is_tied ? base.file->find_tensor("token_embd.weight") : tensor;
 }
 
-Factor expert_of(const Factor &factor, int64_t i_expert) {
-  const size_t n_bytes = factor.data.size() / static_cast<size_t>(factor.ne[2]);
-  return {.type = factor.type,
-          .ne = {factor.ne[0], factor.ne[1], 1},
-          .data = factor.data.subspan(static_cast<size_t>(i_expert) * n_bytes, n_bytes),
-          .owner = factor.owner};
-}
-
-/// How far the pair moves the expert that it moves most; a weight without experts is one.
-std::optional<double> largest_change(const FactorPair &pair, const GgufTensor &tensor) {
-  std::optional<double> most;
-  for (int64_t i = 0; i < pair.b.ne[2]; ++i) {
-    FactorPair one = pair;
-    one.a = expert_of(pair.a, i);
-    one.b = expert_of(pair.b, i);
-    const auto norms = pair_norms(one);
-    const double weight =
-        weight_norm(tensor, {.first = i * tensor.ne[1], .n_rows = tensor.ne[1]}, all_cores());
-    if (norms && weight > 0) most = std::max(most.value_or(0), norms->delta / weight);
+/// How far each tensor that the adapter changes moves. Tensors that the base lacks, such as new
+/// biases, move by no part of what they were.
+void add_movements(const LoadedModel &base, std::shared_ptr<const Adapter> adapter,
+                   AdapterReport &report) {
+  const std::vector<MergedAdapter> alone{{std::move(adapter)}};
+  const auto folding = read_hadamard(*base.file);
+  for (const auto &[name, change] : changes_of(alone)) {
+    const GgufTensor *tensor = tensor_of(base, name);
+    if (tensor == nullptr || !is_readable(tensor->type)) continue;
+    const bool is_folded =
+        folding && (folding->linears.contains(name) || folding->tables.contains(name));
+    const auto movement =
+        weight_movement(change, *tensor, is_folded ? &*folding : nullptr, all_cores());
+    if (movement.relative_change) report.movements.emplace(name, *movement.relative_change);
+    for (auto &pair : report.pairs) {
+      if (pair.target != name) continue;
+      pair.norm_weight = movement.norm_weight;
+      pair.relative_change = movement.relative_change;
+    }
   }
-  return most;
 }
 
-/// REQUIRES: the report has the adapter's pairs, in their order.
-void add_weight_norms(const LoadedModel &base, const Adapter &adapter, AdapterReport &report) {
-  for (size_t i = 0; i < report.pairs.size(); ++i) {
-    auto &pair = report.pairs[i];
-    const GgufTensor &tensor = *tensor_of(base, pair.target);
-    if (!is_readable(tensor.type)) continue;
-    const RowChunk all{.first = 0, .n_rows = tensor.ne[1] * tensor.ne[2]};
-    pair.norm_weight = weight_norm(tensor, all, all_cores());
-    pair.relative_change = largest_change(adapter.pairs[i], tensor);
-  }
+/// [{tensor, relative_change}], sorted by name.
+ordered_json movements_json(const AdapterReport &report) {
+  ordered_json json = ordered_json::array();
+  for (const auto &[tensor, change] : report.movements)
+    json.push_back({{"tensor", tensor}, {"relative_change", change}});
+  return json;
 }
 
 size_t factor_bytes(const AdapterReport &report) {
@@ -107,9 +104,9 @@ ordered_json check_fit(const LoadedModel &base, const AdapterLoadOptions &option
   try {
     const auto adapter = load_adapter(report.path, base.info, {}, options);
     take_over(*adapter, with_norms, report);
-    if (with_norms) add_weight_norms(base, *adapter, report);
+    if (with_norms) add_movements(base, adapter, report);
     fit["fits"] = true;
-    fit["outlook"] = outlook(*adapter, base.info, report.pairs);
+    fit["outlook"] = outlook(*adapter, base.info, report.movements);
   } catch (const LoadError &error) {
     fit["error"] = error.what();
     fit["outlook"] = {"it would be refused, by every command and by the server"};
@@ -142,7 +139,10 @@ ordered_json adapter_json(const AdapterReport &report, ordered_json fit, const L
                     {"fit", std::move(fit)}};
   if (report.architecture) json["architecture"] = *report.architecture;
   if (report.alpha) json["alpha"] = *report.alpha;
-  if (with_pairs) json["pairs"] = pairs_json(report);
+  if (with_pairs) {
+    json["pairs"] = pairs_json(report);
+    json["movements"] = movements_json(report);
+  }
   return json;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ struct AdapterReport {
   std::vector<std::string>
       problems;  ///< each of them keeps this build from loading it, for whatever base
   std::vector<PairReport> pairs;
+  /// |W' - W| / |W| of the base's tensors that the adapter changes at strength 1, where it was
+  /// asked for; of experts the largest.
+  std::map<std::string, double> movements;
   nlohmann::ordered_json settings;  ///< GGUF: metadata; PEFT: the options that are set
 };
 

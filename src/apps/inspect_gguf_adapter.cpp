@@ -2,8 +2,10 @@
 
 #include "apps/inspect_adapter.h"
 #include "apps/inspect_metadata.h"
+#include "apps/inspect_table.h"
 #include "base/error.h"
 #include "lora/factor_ops.h"
+#include "lora/gguf_extras.h"
 #include "lora/gguf_halves.h"
 
 namespace patchbay {
@@ -61,8 +63,19 @@ PairReport report_halves(const std::string &target, const GgufHalves &halves, do
 
 void read_pairs(const GgufFile &file, bool with_norms, AdapterReport &report) {
   const auto sorted = sort_halves(file);
+  size_t n_extras = 0;
   for (const auto *tensor : sorted.others) {
-    report.problems.push_back(fmt::format("{} is neither lora_a nor lora_b", tensor->name));
+    if (is_extra_name(tensor->name)) {
+      ++n_extras;
+    } else {
+      report.problems.push_back(fmt::format("{} is neither lora_a nor lora_b", tensor->name));
+    }
+  }
+  if (n_extras > 0) {
+    report.notes.push_back(
+        fmt::format("{} say what pairs alone cannot, and keep other programs than Patchbay from "
+                    "loading it",
+                    count_text(n_extras, "tensor")));
   }
   for (const auto &[target, halves] : sorted.pairs) {
     if (halves.a != nullptr && halves.b != nullptr) {
@@ -72,7 +85,8 @@ void read_pairs(const GgufFile &file, bool with_norms, AdapterReport &report) {
           fmt::format("{} is missing one component, {}", target, halves.a ? "lora_b" : "lora_a"));
     }
   }
-  if (report.pairs.empty()) report.problems.emplace_back("holds no LoRA pair at all");
+  if (report.pairs.empty() && n_extras == 0)
+    report.problems.emplace_back("holds no LoRA pair at all");
 }
 
 /// Numbers of a wrong type are a problem of the adapter, not of looking at it.

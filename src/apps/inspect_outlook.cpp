@@ -36,12 +36,10 @@ void add_replacements(const Adapter &adapter, std::vector<std::string> &lines) {
   }
 }
 
-/// How far the weights move, where norms are known.
-void add_changes(std::span<const PairReport> pairs, std::vector<std::string> &lines) {
+/// How far the weights move, where that is known.
+void add_changes(const std::map<std::string, double> &movements, std::vector<std::string> &lines) {
   std::vector<std::pair<double, std::string_view>> changes;
-  for (const auto &pair : pairs) {
-    if (const auto change = pair.relative_change) changes.emplace_back(*change, pair.target);
-  }
+  for (const auto &[tensor, change] : movements) changes.emplace_back(change, tensor);
   if (changes.empty()) return;
   const auto [least, most] = std::ranges::minmax(changes);
   lines.push_back(
@@ -56,7 +54,7 @@ void add_changes(std::span<const PairReport> pairs, std::vector<std::string> &li
 }  // namespace
 
 std::vector<std::string> outlook(const Adapter &adapter, const BaseInfo &base,
-                                 std::span<const PairReport> pairs) {
+                                 const std::map<std::string, double> &movements) {
   std::vector<std::string> lines{reach(adapter, base)};
   add_lengths_and_biases(adapter, lines);
   add_replacements(adapter, lines);
@@ -66,7 +64,7 @@ std::vector<std::string> outlook(const Adapter &adapter, const BaseInfo &base,
         "without them (aLoRA)");
   if (adapter.cannot_change_output)
     lines.emplace_back("none of that changes anything: its scales or its B are zero");
-  add_changes(pairs, lines);
+  add_changes(movements, lines);
   lines.push_back(
       fmt::format("it takes {} of memory while it is worn", bytes_text(adapter.size_bytes)));
   return lines;

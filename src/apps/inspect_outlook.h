@@ -1,16 +1,16 @@
 #pragma once
 
-#include <span>
+#include <map>
 #include <string>
 #include <vector>
 
-#include "apps/inspect_pairs.h"
 #include "lora/adapter.h"
 
 namespace patchbay {
 
-/// What an adapter that fits its base would do to it, one sentence each. `pairs` are the adapter's.
+/// What an adapter that fits its base would do to it, one sentence each. `movements` as in
+/// AdapterReport.
 [[nodiscard]] std::vector<std::string> outlook(const Adapter &adapter, const BaseInfo &base,
-                                               std::span<const PairReport> pairs);
+                                               const std::map<std::string, double> &movements);
 
 }  // namespace patchbay

@@ -25,7 +25,7 @@ struct PairReport {
   size_t size_bytes = 0;
   std::optional<PairNorms> norms;
   std::optional<double> norm_weight;  ///< of the base's weight; none: no base was read
-  /// |s B A| / |W|, of experts the largest; none: one of them is not known, or all W are 0.
+  /// How far all that the adapter does moves that weight, see WeightMovement; none: not known.
   std::optional<double> relative_change;
 };
 

@@ -265,6 +265,22 @@ std::string pairs_text(const ordered_json &pairs) {
   return pairs.empty() ? "" : table.text();
 }
 
+/// Tensors that no pair is on.
+std::string others_text(const ordered_json &report) {
+  TextTable table("other tensors that move", "lr");
+  table.add({"tensor", "of |W|"});
+  bool is_empty = true;
+  for (const auto &movement : report.at("movements")) {
+    const auto has_pair = [&](const ordered_json &pair) {
+      return pair.at("target") == movement.at("tensor");
+    };
+    if (std::ranges::any_of(report.at("pairs"), has_pair)) continue;
+    table.add({value_text(movement.at("tensor")), percent_text(movement.at("relative_change"))});
+    is_empty = false;
+  }
+  return is_empty ? "" : table.text();
+}
+
 std::string adapter_text(const ordered_json &report) {
   std::string text = adapter_head(report);
   const auto &fit = report.at("fit");
@@ -274,7 +290,10 @@ std::string adapter_text(const ordered_json &report) {
   text += modules_text("targets", report.at("targets"));
   if (report.contains("config")) text += values_text("config", report.at("config"));
   if (report.contains("metadata")) text += metadata_text(report.at("metadata"));
-  if (report.contains("pairs")) text += pairs_text(report.at("pairs"));
+  if (report.contains("pairs")) {
+    text += pairs_text(report.at("pairs"));
+    text += others_text(report);
+  }
   return text;
 }
 

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "apps/flat_toml.h"
 #include "apps/llama_flags.h"
@@ -96,8 +98,10 @@ SourcedOption flag(const std::vector<OptionInfo> &options, const OptionInfo &opt
   throw std::invalid_argument(fmt::format("{} must be true or false, found '{}'", variable, value));
 }
 
+constexpr std::string_view k_own_prefix = "PATCHBAY_";
+
 std::string own_variable_of(const std::string &option) {
-  std::string name = "PATCHBAY_";
+  std::string name(k_own_prefix);
   for (const char c : option)
     name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
@@ -140,6 +144,20 @@ std::vector<SourcedOption> options_of_environment(const std::vector<OptionInfo> 
     }
   }
   return found;
+}
+
+std::vector<std::string> unknown_variables(const std::vector<OptionInfo> &options,
+                                           const std::vector<std::string> &variables) {
+  std::set<std::string> known;
+  for (const auto &option : options) {
+    for (auto &variable : variables_of(option)) known.insert(std::move(variable));
+  }
+  std::vector<std::string> unknown;
+  for (const auto &variable : variables) {
+    if (variable.starts_with(k_own_prefix) && !known.contains(variable))
+      unknown.push_back(variable);
+  }
+  return unknown;
 }
 
 std::vector<SourcedOption> options_of_file(const std::vector<OptionInfo> &options,

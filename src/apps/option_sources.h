@@ -44,6 +44,10 @@ using Environment = std::function<std::optional<std::string>(const std::string &
 [[nodiscard]] std::vector<SourcedOption> options_of_environment(
     const std::vector<OptionInfo> &options, const Environment &environment);
 
+/// Those of the variables that begin with PATCHBAY_ and are no option's: misspelt ones, mostly.
+[[nodiscard]] std::vector<std::string> unknown_variables(const std::vector<OptionInfo> &options,
+                                                         const std::vector<std::string> &variables);
+
 /// What a file says. Throws LoadError that names file and key: an unknown one, a wrong type.
 [[nodiscard]] std::vector<SourcedOption> options_of_file(const std::vector<OptionInfo> &options,
                                                          const std::filesystem::path &path,

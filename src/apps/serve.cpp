@@ -128,6 +128,8 @@ int serve(const ServeArguments &arguments) {
   name_loras(loras, model_id);
   const auto model = open_model(arguments.model);
   const EngineOptions options = engine_options_of(arguments, *model);
+  SamplingDefaults defaults = arguments.defaults;
+  defaults.n_choices_max = options.n_seqs_max;
   Engine engine(model, options);
   Service service{.model = model,
                   .engine = engine,
@@ -142,7 +144,7 @@ int serve(const ServeArguments &arguments) {
                   .adapter_memory_bytes = options.adapter_memory_bytes,
                   .longest_piece = longest_piece_of(*model->loaded()),
                   .started_at = std::time(nullptr),
-                  .defaults = arguments.defaults,
+                  .defaults = defaults,
                   .pooling = arguments.pooling.value_or(pooling_of(*model->loaded())),
                   .embd_normalize = arguments.embd_normalize,
                   .has_metrics = arguments.metrics,

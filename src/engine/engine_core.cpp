@@ -365,10 +365,12 @@ void EngineCore::commit(const std::vector<Part> &parts) {
     const auto finite = [](const auto &row) { return all_finite(row.second); };
     if (!std::ranges::all_of(part.logits, finite) || !std::ranges::all_of(part.hidden, finite)) {
       // The fault is this request's own: whoever computed beside it goes on.
-      end_job(part.sequence->shared_job(),
-              Error{ErrorCode::internal,
-                    "a step gave numbers that are not finite: the weights, or an adapter at its "
-                    "strength, are too large"});
+      end_job(
+          part.sequence->shared_job(),
+          Error{worn_adapters(part.sequence->job().request).empty() ? ErrorCode::internal
+                                                                    : ErrorCode::invalid_argument,
+                "a step gave numbers that are not finite: the weights, or an adapter at its "
+                "strength, are too large"});
       continue;
     }
     take_outputs(part);

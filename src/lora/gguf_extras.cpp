@@ -150,13 +150,18 @@ class Reader {
 
 }  // namespace
 
-void check_extra_names(const GgufFile &file, const std::vector<const GgufTensor *> &tensors,
-                       const BaseInfo &base) {
+bool is_extra_name(std::string_view tensor) {
   constexpr std::string_view k_roles[] = {"dora_m", "lora_bias", "bias",  "norm",
                                           "rows",   "row_ids",   "weight"};
+  const auto name = split_name(tensor);
+  return name && std::ranges::find(k_roles, name->role) != std::end(k_roles);
+}
+
+void check_extra_names(const GgufFile &file, const std::vector<const GgufTensor *> &tensors,
+                       const BaseInfo &base) {
   for (const auto *tensor : tensors) {
     const auto name = split_name(tensor->name);
-    if (name && std::ranges::find(k_roles, name->role) == std::end(k_roles))
+    if (name && !is_extra_name(tensor->name))
       refuse(file, *tensor, "is a part of an adapter that this version cannot apply");
     // llama.cpp's converter writes norms under their own names, and its loader skips them.
     if (name || base.find_norm(tensor->name) != nullptr) continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "gguf/gguf_file.h"
@@ -26,6 +27,9 @@ namespace patchbay {
 void read_gguf_extras(const std::shared_ptr<const GgufFile> &file,
                       const std::vector<const GgufTensor *> &tensors, const BaseInfo &base,
                       Adapter &adapter);
+
+/// Whether a tensor's name ends in one of these roles.
+[[nodiscard]] bool is_extra_name(std::string_view tensor);
 
 /// Refuses, by LoadError, a tensor whose name is of no such form.
 void check_extra_names(const GgufFile &file, const std::vector<const GgufTensor *> &tensors,

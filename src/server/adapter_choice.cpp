@@ -24,20 +24,58 @@ std::optional<std::string> without_base(const std::string &model, const std::str
   return model.substr(prefix.size());
 }
 
+/// The same whether or not there is such an adapter: who may not use it learns nothing of it.
+AdapterChoice refuse_key(std::string_view who, std::string field) {
+  return refuse(ErrorCode::permission_denied,
+                fmt::format("this key may not use the adapter {}", who), std::move(field));
+}
+
+std::string shown(const ListedAdapter &listed) {
+  return listed.id ? fmt::format("with id {}", *listed.id) : fmt::format("'{}'", listed.name);
+}
+
+asio::awaitable<std::optional<RegisteredAdapter>> find_listed(Service &service,
+                                                              ListedAdapter listed) {
+  if (listed.id) co_return service.registry.find(*listed.id);
+  auto found = co_await service.loader.find_or_load(std::move(listed.name));
+  co_return found ? std::optional(std::move(*found)) : std::nullopt;
+}
+
 /// The listed ones, in the order of the request.
-AdapterChoice choose_listed(const Service &service, const std::vector<ListedAdapter> &listed) {
+asio::awaitable<AdapterChoice> choose_listed(Service &service, Principal principal,
+                                             std::vector<ListedAdapter> listed) {
   AdapterChoice choice;
   for (const auto &one : listed) {
-    const auto entry = one.id ? service.registry.find(*one.id) : service.registry.find(one.name);
-    const std::string who = one.id ? fmt::format("id {}", *one.id) : fmt::format("'{}'", one.name);
-    if (!entry)
-      return refuse(ErrorCode::invalid_argument, "lora: there is no adapter " + who, "lora");
+    const std::string who = shown(one);
+    if (!one.id && !principal.may_wear(one.name)) co_return refuse_key(who, "lora");
+    const auto entry = co_await find_listed(service, one);
+    if (one.id && !principal.may_wear(entry ? entry->name : "")) co_return refuse_key(who, "lora");
+    if (!entry) {
+      co_return refuse(ErrorCode::invalid_argument,
+                       fmt::format("lora: there is no adapter {}", who), "lora");
+    }
     const auto is_same = [&](const WornEntry &other) { return other.entry.id == entry->id; };
-    if (std::ranges::any_of(choice.worn, is_same))
-      return refuse(ErrorCode::invalid_argument,
-                    fmt::format("lora: adapter {} is there twice", who), "lora");
+    if (std::ranges::any_of(choice.worn, is_same)) {
+      co_return refuse(ErrorCode::invalid_argument,
+                       fmt::format("lora: adapter {} is there twice", who), "lora");
+    }
     const float strength = one.strength.value_or(entry->strength);
     choice.worn.push_back({.entry = *entry, .strength = strength});
+  }
+  co_return choice;
+}
+
+/// What requests wear that say nothing.
+AdapterChoice choose_defaults(Service &service, const Principal &principal) {
+  AdapterChoice choice;
+  for (auto &[entry, strength] : service.registry.defaults()) {
+    if (!principal.may_wear(entry.name)) {
+      return refuse(ErrorCode::permission_denied,
+                    "this key may not use all adapters that requests wear which name none: "
+                    "\"lora\": [] is the base alone",
+                    "lora");
+    }
+    choice.worn.push_back({.entry = std::move(entry), .strength = strength});
   }
   return choice;
 }
@@ -96,7 +134,7 @@ AdapterWish read_adapter_wish(JsonFields &fields) {
 asio::awaitable<AdapterChoice> choose_adapters(Service &service, Principal principal,
                                                AdapterWish wish) {
   AdapterChoice choice;
-  if (wish.lora) choice = choose_listed(service, *wish.lora);
+  if (wish.lora) choice = co_await choose_listed(service, principal, *wish.lora);
   if (choice.error) co_return choice;
   choice.model = service.model_id;
 
@@ -112,40 +150,33 @@ asio::awaitable<AdapterChoice> choose_adapters(Service &service, Principal princ
     field = "model";
     name = *wish.model;
   }
-  if (!name.empty()) {
-    auto entry = co_await service.loader.find_or_load(name);
-    const auto inner = entry ? std::nullopt : without_base(name, service.model_id);
-    if (inner) entry = co_await service.loader.find_or_load(*inner);
-    if (!entry) {
-      const bool is_unknown = entry.error().code == ErrorCode::not_found;
-      const std::string message =
-          is_unknown ? fmt::format("The model `{}` does not exist.", name) : entry.error().message;
-      co_return refuse(entry.error().code, message, field);
-    }
-    if (wish.lora && !agree(choice.worn, *entry)) {
-      co_return refuse(ErrorCode::invalid_argument,
-                       fmt::format("{} names the adapter '{}' and lora lists others", field, name),
-                       "lora");
-    }
-    WornEntry worn;
-    worn.strength = entry->strength;
-    worn.entry = std::move(*entry);
-    if (!wish.lora) choice.worn.push_back(std::move(worn));
-    choice.model = name;
-  } else if (!wish.lora) {
-    for (auto &[entry, strength] : service.registry.defaults()) {
-      WornEntry worn;
-      worn.entry = std::move(entry);
-      worn.strength = strength;
-      choice.worn.push_back(std::move(worn));
-    }
+  if (name.empty()) {
+    if (wish.lora) co_return choice;
+    choice = choose_defaults(service, principal);
+    choice.model = service.model_id;
+    co_return choice;
   }
-  for (const auto &one : choice.worn) {
-    if (!principal.may_wear(one.entry.name)) {
-      co_return refuse(ErrorCode::permission_denied,
-                       fmt::format("this key may not use the adapter '{}'", one.entry.name), field);
-    }
+  const auto inner = without_base(name, service.model_id);
+  if (!principal.may_wear(name) && !(inner && principal.may_wear(*inner)))
+    co_return refuse_key(fmt::format("'{}'", name), field);
+  auto entry = co_await service.loader.find_or_load(name);
+  if (!entry && inner) entry = co_await service.loader.find_or_load(*inner);
+  if (!entry) {
+    const bool is_unknown = entry.error().code == ErrorCode::not_found;
+    const std::string message =
+        is_unknown ? fmt::format("The model `{}` does not exist.", name) : entry.error().message;
+    co_return refuse(entry.error().code, message, field);
   }
+  if (!principal.may_wear(entry->name)) co_return refuse_key(fmt::format("'{}'", name), field);
+  if (wish.lora && !agree(choice.worn, *entry)) {
+    co_return refuse(ErrorCode::invalid_argument,
+                     fmt::format("{} names the adapter '{}' and lora lists others", field, name),
+                     "lora");
+  }
+  choice.model = name;
+  if (wish.lora) co_return choice;
+  const float strength = entry->strength;
+  choice.worn.push_back({.entry = std::move(*entry), .strength = strength});
   co_return choice;
 }
 

@@ -35,7 +35,8 @@ struct AdapterWish {
 void read_adapter_names(JsonFields &fields, AdapterWish &wish);
 
 /// What the request wears; `error` instead when the wish cannot be met: not_found (`model` names
-/// nothing), invalid_argument, permission_denied. Loads an adapter on first use.
+/// nothing), invalid_argument, permission_denied, which comes before the others. Loads an adapter
+/// on first use.
 struct AdapterChoice {
   std::vector<WornEntry> worn;
   std::string model;  ///< as answers call it

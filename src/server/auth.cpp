@@ -4,6 +4,7 @@
 #include <openssl/crypto.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <stdexcept>
 
@@ -46,6 +47,14 @@ Expected<KeyLine> read_json_key(std::string_view line) {
   if (fields.error() != nullptr) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} has the wrong type", fields.error()->param));
+  }
+  constexpr std::array<std::string_view, 5> k_known{"key", "name", "admin", "adapters", "tenant"};
+  for (const auto &[name, value] : json->items()) {
+    // A misspelt one would give the key more than was meant.
+    if (std::ranges::find(k_known, name) == k_known.end()) {
+      return fail(ErrorCode::invalid_argument,
+                  "has a field that is none of key, name, admin, adapters and tenant");
+    }
   }
   if (key.text.empty()) return fail(ErrorCode::invalid_argument, "has no key");
   return key;

@@ -15,10 +15,13 @@ namespace patchbay {
 /// What is said of a request when it has been answered, in logs and counters.
 struct ExchangeNotes {
   std::string route{};  ///< its pattern; empty: there is none
+  std::string tenant{};
   std::string adapters{};
   uint32_t n_tokens_prompt = 0;
+  uint32_t n_tokens_cached = 0;  ///< of the prompt's
   uint32_t n_tokens_out = 0;
-  std::string prompt{};  ///< only where prompts may be logged
+  std::string_view finish_reason{};  ///< of the last answer to end
+  std::string prompt{};              ///< only where prompts may be logged
 };
 
 /// One request and the way back to who sent it. Either a whole answer or a stream of parts, once.
@@ -61,6 +64,8 @@ class Exchange {
 
   [[nodiscard]] unsigned status() const { return status_; }  ///< 0: not answered
   [[nodiscard]] uint64_t n_bytes() const { return n_bytes_; }
+  /// Whether all of the answer was written; not so when the peer went before.
+  [[nodiscard]] bool is_complete() const { return is_complete_; }
   /// Whether another request may follow.
   [[nodiscard]] bool keep_alive() const { return wire_.keep_alive && is_complete_; }
   void do_not_keep_alive() { wire_.keep_alive = false; }

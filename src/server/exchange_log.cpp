@@ -24,9 +24,13 @@ void note_exchange(Service &service, LogFormat format, const Exchange &exchange,
               {"status", exchange.status()},
               {"ms", std::round(took.count() * 1e4) / 10},
               {"bytes", exchange.n_bytes()}};
+  if (!exchange.is_complete()) fields["complete"] = false;
+  if (!notes.tenant.empty()) fields["tenant"] = notes.tenant;
   if (notes.n_tokens_prompt > 0) {
     fields["tokens_in"] = notes.n_tokens_prompt;
+    fields["tokens_cached"] = notes.n_tokens_cached;
     fields["tokens_out"] = notes.n_tokens_out;
+    if (!notes.finish_reason.empty()) fields["finish_reason"] = notes.finish_reason;
     if (!notes.adapters.empty()) fields["adapters"] = notes.adapters;
   }
   if (!notes.prompt.empty()) fields["prompt"] = notes.prompt;

@@ -10,10 +10,12 @@
 namespace patchbay {
 namespace {
 
-void add_worn_header(Exchange &exchange, const std::vector<WornEntry> &worn) {
-  std::string names = adapter_header(worn);
+void add_worn_headers(Exchange &exchange, const std::vector<WornEntry> &worn) {
+  std::string names = header_of(acting_names(worn));
   exchange.notes().adapters = names;
   if (!names.empty()) exchange.add_header("x-adapter-id", std::move(names));
+  std::string silent = header_of(names_not_invoked(worn));
+  if (!silent.empty()) exchange.add_header("x-adapter-not-invoked", std::move(silent));
 }
 
 /// One request on its way through the engine.
@@ -24,6 +26,7 @@ class Generation {
 
   asio::awaitable<void> run(Principal principal) {
     asked_.request.tenant = principal.tenant;
+    exchange_.notes().tenant = principal.tenant;
     AdapterWish wish = std::move(asked_.wish);
     AdapterChoice choice =
         co_await choose_adapters(service_, std::move(principal), std::move(wish));
@@ -32,7 +35,7 @@ class Generation {
     if (wrong) co_return co_await refuse(error_of(std::move(*wrong)));
     wear(choice.worn, asked_.request);
     asked_.format->choose(choice);
-    add_worn_header(exchange_, choice.worn);
+    add_worn_headers(exchange_, choice.worn);
     meter_ = std::make_unique<RequestMeter>(service_.traffic, acting_names(choice.worn), begin_);
     n_tokens_prompt_ = asked_.request.prompt.size();
     exchange_.notes().n_tokens_prompt = static_cast<uint32_t>(n_tokens_prompt_);
@@ -111,11 +114,14 @@ class Generation {
       ++active_->n_decoded;
       if (computed_ && token->i_choice == 0) computed_->tokens.push_back(token->token);
     }
+    if (const auto *end = std::get_if<ChoiceEnd>(&event))
+      exchange_.notes().finish_reason = to_string(end->reason);
     if (const auto *end = std::get_if<RequestEnd>(&event)) {
       if (computed_ && !end->error)
         service_.slot_memory.remember(active_->slot, std::move(*computed_));
       computed_.reset();
       exchange_.notes().n_tokens_prompt = end->usage.n_tokens_prompt;
+      exchange_.notes().n_tokens_cached = end->usage.n_tokens_cached;
       exchange_.notes().n_tokens_out = end->usage.n_tokens_out;
     }
     return event;

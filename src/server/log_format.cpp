@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -52,8 +53,24 @@ spdlog::logger &raw_log() {
 
 }  // namespace
 
+namespace {
+
+/// A word as it is; as JSON what would not be one word of the line, or no line.
+std::string word_of(const Json &value) {
+  const auto is_plain = [](char c) { return c > ' ' && c < '\x7f' && c != '"' && c != '\\'; };
+  if (!value.is_string()) return to_text(value);
+  const auto &text = value.get_ref<const std::string &>();
+  return !text.empty() && std::ranges::all_of(text, is_plain) ? text : to_text(value);
+}
+
+}  // namespace
+
 void set_log_format(LogFormat format) {
-  if (format == LogFormat::json) log().set_formatter(std::make_unique<JsonFormatter>());
+  if (format == LogFormat::json) {
+    log().set_formatter(std::make_unique<JsonFormatter>());
+  } else {
+    log().set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%l%$: %v", spdlog::pattern_time_type::utc);
+  }
 }
 
 void log_line(LogFormat format, const std::string &message, const Json &fields) {
@@ -66,8 +83,7 @@ void log_line(LogFormat format, const std::string &message, const Json &fields) 
   }
   std::string line = message;
   for (const auto &[key, value] : fields.items())
-    line += fmt::format(" {}={}", key,
-                        value.is_string() ? value.get_ref<const std::string &>() : to_text(value));
+    line += fmt::format(" {}={}", key, word_of(value));
   log().info("{}", line);
 }
 

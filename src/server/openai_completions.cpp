@@ -1,5 +1,6 @@
 #include "server/openai_completions.h"
 
+#include <limits>
 #include <memory>
 #include <set>
 #include <utility>
@@ -127,6 +128,15 @@ const Json *one_prompt(const Json *prompt) {
   return is_list ? &(*prompt)[0] : prompt;
 }
 
+/// Fields of OpenAI's that would change the answer, in values that ask for nothing.
+void check_unsupported(JsonFields &fields, const Request &request) {
+  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
+    fields.refuse("suffix", "nothing: texts are not filled in", Json(*suffix));
+  const auto best_of = fields.integer("best_of", 1, std::numeric_limits<int64_t>::max());
+  if (best_of && *best_of != request.n_choices)
+    fields.refuse("best_of", "as many as n: answers are not chosen among", Json(*best_of));
+}
+
 DialectRequest read_completion(JsonFields &fields, const Service &service) {
   DialectRequest asked;
   Request &request = asked.request;
@@ -134,6 +144,7 @@ DialectRequest read_completion(JsonFields &fields, const Service &service) {
   request.sampling = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0};
   asked.wish = read_adapter_wish(fields);
   read_sampling(fields, request, service.defaults);
+  check_unsupported(fields, request);
   read_output_form(fields, request);
   request.n_predict =
       read_n_predict(fields, {"max_tokens", "n_predict"}, service.defaults.n_predict.value_or(16));

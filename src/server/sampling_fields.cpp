@@ -117,7 +117,8 @@ void read_sampling(JsonFields &fields, Request &request, const SamplingDefaults 
   std::erase(request.stop, "");
   if (request.stop.size() > k_most_stops)
     fields.refuse("stop", "at most 64 strings", *fields.any("stop"));
-  request.n_choices = static_cast<uint32_t>(fields.integer("n", 1, 4096).value_or(1));
+  request.n_choices =
+      static_cast<uint32_t>(fields.integer("n", 1, defaults.n_choices_max).value_or(1));
 }
 
 int32_t read_n_predict(JsonFields &fields, std::initializer_list<const char *> names,

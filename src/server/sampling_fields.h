@@ -10,7 +10,8 @@
 
 namespace patchbay {
 
-/// What the command line sets for requests that do not say. Stands above a dialect's own default.
+/// What the command line sets for requests that do not say, which stands above a dialect's own
+/// default; and how many answers one may ask for.
 struct SamplingDefaults {
   std::optional<float> temperature{};
   std::optional<int32_t> top_k{};
@@ -22,6 +23,7 @@ struct SamplingDefaults {
   std::optional<float> frequency_penalty{};
   std::optional<uint64_t> seed{};
   std::optional<int32_t> n_predict{};
+  uint32_t n_choices_max = 64;
 };
 
 /// The fields that all dialects spell alike, into a request that holds the dialect's defaults:

@@ -31,9 +31,17 @@ std::vector<std::string> acting_names(const std::vector<WornEntry> &worn) {
   return names;
 }
 
-std::string adapter_header(const std::vector<WornEntry> &worn) {
+std::vector<std::string> names_not_invoked(const std::vector<WornEntry> &worn) {
+  std::vector<std::string> names;
+  for (const auto &one : worn) {
+    if (one.strength != 0 && one.active_from < 0) names.push_back(one.entry.name);
+  }
+  return names;
+}
+
+std::string header_of(const std::vector<std::string> &names) {
   std::string header;
-  for (const auto &name : acting_names(worn)) {
+  for (const auto &name : names) {
     if (!header.empty()) header += ',';
     header += percent_encode(name);
   }

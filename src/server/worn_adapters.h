@@ -26,8 +26,10 @@ void wear(std::vector<WornEntry> &worn, Request &request);
 /// Names of what acts somewhere.
 [[nodiscard]] std::vector<std::string> acting_names(const std::vector<WornEntry> &worn);
 
-/// The same for the header x-adapter-id: comma separated, percent-encoded.
-/// Empty: the base alone.
-[[nodiscard]] std::string adapter_header(const std::vector<WornEntry> &worn);
+/// aLoRAs whose invocation tokens are not in the prompt, so that they act nowhere.
+[[nodiscard]] std::vector<std::string> names_not_invoked(const std::vector<WornEntry> &worn);
+
+/// Names as a header has them: comma separated, percent-encoded.
+[[nodiscard]] std::string header_of(const std::vector<std::string> &names);
 
 }  // namespace patchbay

@@ -155,11 +155,22 @@ class Extractor {
     return factors_of(pair, fits, n_rank);
   }
 
+  /// What saving a tuned model in half precision did to all of it was not learnt: the base's
+  /// numbers are rounded alike.
+  static void round_as(ggml_type type, int64_t n_per_row, std::vector<float> &numbers) {
+    if (type != GGML_TYPE_F16 && type != GGML_TYPE_BF16) return;
+    std::vector<std::byte> rounded(numbers.size() * ggml_type_size(type));
+    if (!write_rows(type, n_per_row, numbers, rounded)) return;  // the difference is no rounding
+    ggml_get_type_traits(type)->to_float(rounded.data(), numbers.data(),
+                                         static_cast<int64_t>(numbers.size()));
+  }
+
   /// Puts tuned - base into `change`; returns its sum of squares and adds the base's.
   static double subtract(const TensorPair &pair, RowChunk rows, std::vector<float> &change,
                          double &base_squares) {
     std::vector<float> base(change.size());
     read_rows(*pair.base, rows, base);
+    round_as(pair.tuned->type, pair.base->ne[0], base);
     read_rows(*pair.tuned, rows, change);
     double squares = 0;
     for (size_t i = 0; i < base.size(); ++i) {

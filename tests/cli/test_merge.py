@@ -216,6 +216,27 @@ def test_inspect_says_how_far_weights_move(base, adapter, rng):
     assert any("of their norm" in line for line in report["fit"]["outlook"])
 
 
+def test_lengths_and_new_numbers_count_as_they_move_weights(base, tmp_path, rng):
+    weights = base_tensors(np.random.default_rng(7))
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, weights[Q].shape[1]), (weights[Q].shape[0], 2)))
+    lengths = rng.uniform(1, 3, len(weights[Q])).astype(np.float32)
+    norm = "blk.0.attn_norm.weight"
+    new = rng.standard_normal(weights[norm].shape).astype(np.float32)
+    tensors = {Q + ".lora_a": a, Q + ".lora_b": b, Q + ".patchbay_dora_m": lengths, norm + ".patchbay_norm": new}
+    metadata = {k: v for k, v in adapter_metadata().items() if "alora" not in k}
+    adapter = write_gguf(tmp_path / "dora.gguf", metadata, tensors)
+    alone = inspect_json(adapter)
+    assert not alone["problems"] and any("2 tensors say what pairs alone cannot" in note for note in alone["notes"])
+    report = inspect_json(adapter, "--base", base, "--tensors")
+    changed = weights[Q] + 3 * (b @ a)
+    changed *= (lengths / np.linalg.norm(changed, axis=1))[:, None]
+    moved = {one["tensor"]: one["relative_change"] for one in report["movements"]}
+    assert moved == pytest.approx({Q: np.linalg.norm(changed - weights[Q]) / np.linalg.norm(weights[Q]),
+                                   norm: np.linalg.norm(new - weights[norm]) / np.linalg.norm(weights[norm])}, rel=1e-4)
+    text = patchbay("inspect", adapter, "--base", base, "--tensors").stdout.decode()
+    assert "other tensors that move" in text and norm in text
+
+
 def test_of_experts_the_one_that_moves_most_counts(tmp_path, rng):
     n_expert, n_ff = 3, 16
     metadata = base_metadata() | {"llama.expert_count": n_expert, "llama.expert_used_count": 2}

@@ -17,8 +17,9 @@ from command import PATCHBAY  # noqa: E402
 class ServerProcess:
     """A server on a free port, until the block ends."""
 
-    def __init__(self, model, *arguments, scheme="http", n_threads=1, patience_s=30):
-        """`patience_s`: for one answer."""
+    def __init__(self, model, *arguments, scheme="http", n_threads=1, patience_s=30, env=None):
+        """`patience_s`: for one answer; `env`: variables beside the usual ones."""
+        self._env = os.environ | (env or {})
         self._scheme = scheme
         self._patience_s = patience_s
         self._command = [PATCHBAY, "serve", "-m", str(model), "-t", str(n_threads), "--port", "0", *map(str, arguments)]
@@ -26,7 +27,7 @@ class ServerProcess:
     def __enter__(self):
         # A file, as nobody empties a pipe while the server logs.
         self._errors = tempfile.TemporaryFile("w+", errors="replace")
-        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=self._errors, text=True)
+        self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=self._errors, text=True, env=self._env)
         line = self.process.stdout.readline()
         assert f" on {self._scheme}://" in line, self.said()
         self.port = int(line.rsplit(":", 1)[1])

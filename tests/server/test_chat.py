@@ -192,7 +192,7 @@ def test_a_limit_ends_an_answer(server):
     ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"properties": {"a": {"if": {}}}}}}], "tool_choice": "required"},
      "tools[0].function.parameters: json_schema: #/properties/a/if"),
     ({"logprobs": 3}, "logprobs"), ({"top_logprobs": 2}, "logprobs"), ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
-    ({"max_tokens": "x"}, "max_tokens"), ({"max_completion_tokens": 1.5}, "max_completion_tokens"), ({"n": 0}, "n"), ({"n": 4000}, "n_choices"),
+    ({"max_tokens": "x"}, "max_tokens"), ({"max_completion_tokens": 1.5}, "max_completion_tokens"), ({"n": 0}, "n"), ({"n": 4000}, "n"),
     ({"stream": 1}, "stream"), ({"stream_options": 3}, "stream_options"), ({"chat_template_kwargs": []}, "chat_template_kwargs"),
     ({"chat_template_kwargs": {"messages": []}}, "messages"), ({"continue_final_message": True, "add_generation_prompt": True}, "exclude"),
     ({"model": 3}, "model")])

@@ -65,6 +65,11 @@ def test_what_the_environment_gets_wrong_is_named():
     assert "none.toml" in refusal(patchbay("serve", "--config", "none.toml"), 1)
 
 
+def test_a_variable_that_is_no_options_is_told(model):
+    with ServerProcess(model, env={"PATCHBAY_PROT": "1"}) as server:
+        assert any("PATCHBAY_PROT" in line and "no effect" in line for line in server.stop().splitlines())
+
+
 def test_command_lines_for_llama_server_start(model, folder):
     flags = ("-np", 2, "-ub", 64, "-b", 32, "-ngl", 99, "-fa", "on", "-c", 0, "-n", 3, "--temp", 0, "--seed", -1, "--jinja",
              "--no-webui", "-cram", 100, "--kv-unified", "-to", 60, "--metrics", "--slots", "--embedding", "--pooling", "last",

@@ -1,6 +1,7 @@
 """What the server says on standard error."""
 
 import json
+import re
 
 from fixtures import GREEDY, folder, model  # noqa: F401
 from server_process import ServerProcess
@@ -30,6 +31,16 @@ def test_prompts_are_logged_only_when_that_is_wanted(model):
         with ServerProcess(model, *flags) as server:
             server.post("/v1/completions", GREEDY | {"prompt": "abcd"})
             assert any("abcd" in line for line in server.stop().splitlines()) == is_there
+
+
+def test_a_text_log_has_one_line_of_words_for_a_request(model, folder):
+    with ServerProcess(model, "--lora-dir", folder, "--log-prompts") as server:
+        server.post("/v1/completions", GREEDY | {"prompt": "abcd", "model": "jump", "max_tokens": 2})
+        lines = server.stop().splitlines()
+    (line,) = [line for line in lines if "/v1/completions" in line]
+    time, level, *words = line.split(" ", 3)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", time) and level == "info:"
+    assert 'finish_reason=length' in line and "tokens_cached=0" in line and " prompt=abcd" in line and "complete" not in line
 
 
 def test_the_log_can_be_off(model):

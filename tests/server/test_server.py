@@ -14,7 +14,7 @@ from server_process import ServerProcess
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cli"))
 
-from alphabet_model import SPELLED, write_adapter, write_model  # noqa: E402
+from alphabet_model import SPELLED, Typed, write_adapter, write_model  # noqa: E402
 from command import PATCHBAY, patchbay, refusal  # noqa: E402
 
 GREEDY = {"prompt": "a", "temperature": 0, "max_tokens": 30}
@@ -220,11 +220,60 @@ def test_keys_open_what_they_may(model, folder, tmp_path):
         assert ask("wrong") == ask("") == ask("secre") == 401
         assert ask("secret") == ask("k1") == ask("k1", model="jump") == 200
         assert ask("k1", model="skip") == 403 and ask("k2", model="skip") == 200
+        # Who may not use an adapter does not learn whether there is one.
+        assert ask("k1", model="none") == 403 and ask("k2", model="none") == 404
+        for listed in ({"name": "skip"}, {"name": "none"}, {"id": 1}, {"id": 77}):
+            assert ask("k1", lora=[listed]) == 403, listed
+        assert ask("k1", lora=[{"name": "jump"}]) == 200
         wish = {"lora_name": "new", "lora_path": "jump.gguf"}
         assert server.post("/v1/load_lora_adapter", wish, Authorization="Bearer k1")[0] == 403
         assert server.post("/v1/load_lora_adapter", wish, X_Api_Key="k2")[0] == 200
         names = [card["id"] for card in server.get("/v1/models", Authorization="Bearer k1")[2]["data"]]
         assert names == ["alphabet", "jump"]
+
+
+def test_a_key_that_may_not_wear_the_default_set_is_told_the_way_out(model, folder, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text('{"key": "k1", "name": "team", "adapters": ["jump"]}\n')
+    with ServerProcess(model, "--lora", f"secret={folder / 'skip.gguf'}", "--lora-dir", folder, "--api-key-file", keys) as server:
+        def ask(**changes):
+            return server.post("/v1/completions", GREEDY | changes, Authorization="Bearer k1")
+        status, _, body = ask()
+        assert status == 403 and '"lora": []' in body["error"]["message"] and "secret" not in str(body)
+        assert ask(lora=[])[0] == ask(model="jump")[0] == 200
+
+
+def test_the_list_of_a_request_names_adapters_that_nobody_has_loaded(model, folder):
+    with ServerProcess(model, "--lora-dir", folder) as server:
+        assert text_of(server, lora=[{"name": "jump"}]).startswith("m")
+        assert text_of(server, lora=[{"name": "skip", "scale": 0}]) == SPELLED
+        status, _, body = server.post("/v1/completions", GREEDY | {"lora": [{"name": "none"}]})
+        assert status == 400 and "'none'" in body["error"]["message"]
+
+
+def test_a_file_that_changes_or_shrinks_neither_ends_the_server_nor_changes_answers(model, folder, tmp_path):
+    path = tmp_path / "moving.gguf"
+    shutil.copy(folder / "jump.gguf", path)
+    # So little memory for adapters that each use loads anew.
+    with ServerProcess(model, "--lora-dir", tmp_path, "--lora-dir", folder, "--adapter-memory", "1") as server:
+        assert text_of(server, model="moving").startswith("m")
+        for content in ((folder / "skip.gguf").read_bytes(), path.read_bytes()[:100], b""):
+            with path.open("r+b") as file:
+                file.truncate(0)
+                file.write(content)
+            assert text_of(server, model="skip").startswith("p")
+            assert text_of(server, model="moving").startswith("m")
+
+
+def test_an_alora_that_is_not_invoked_is_named(model, tmp_path):
+    write_adapter(tmp_path / "late.gguf", "c", "m", **{"adapter.alora.invocation_tokens": Typed("u32", [1, 2])})
+    with ServerProcess(model, "--lora-dir", tmp_path) as server:
+        def headers_of(prompt):
+            status, headers, _ = server.post("/v1/completions", GREEDY | {"model": "late", "prompt": prompt})
+            assert status == 200
+            return headers.get("x-adapter-id"), headers.get("x-adapter-not-invoked")
+        found = {prompt: headers_of(prompt) for prompt in ("a", "zabc", "zbbc", "abab")}
+        assert set(found.values()) == {("late", None), (None, "late")}, found
 
 
 # What is wrong
@@ -241,7 +290,7 @@ def test_a_body_that_is_no_request_is_refused(server, body):
 @pytest.mark.parametrize("changes", [
     {"prompt": None}, {"prompt": ""}, {"prompt": {}}, {"prompt": [1.5]}, {"prompt": [-1]}, {"prompt": [999]},
     {"prompt": ["a", "b"]}, {"prompt": [2**40]}, {"temperature": "hot"}, {"temperature": -1},
-    {"top_p": 2}, {"max_tokens": -5}, {"max_tokens": 1.5}, {"max_tokens": 2**40}, {"n": 0}, {"n": 5000}, {"stream": "yes"},
+    {"top_p": 2}, {"max_tokens": -5}, {"max_tokens": 1.5}, {"max_tokens": 2**40}, {"n": 0}, {"n": 65}, {"n": 5000}, {"suffix": "x"}, {"best_of": 2}, {"best_of": "x"}, {"stream": "yes"},
     {"stop": 3}, {"stop": ["a", 3]}, {"stop": ["x"] * 100}, {"logit_bias": {"a": 1}}, {"logit_bias": 5},
     {"logit_bias": {"1": "x"}}, {"seed": 1.5}, {"logprobs": 1000}, {"model": 3}, {"stream_options": []}])
 def test_a_field_that_is_wrong_is_named(server, changes):

@@ -84,6 +84,19 @@ TEST(Extract, SkipsWhatIsEqualAndKeepsVectors) {
   EXPECT_EQ(GgufFile::open(out).tensors().size(), 2U);
 }
 
+TEST(Extract, TakesRoundingToHalfPrecisionForNoChange) {
+  const TempDir dir;
+  const auto base = load_tiny(tiny_llama(), dir);
+  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16}) {
+    const Merged merged(*base, {adapter_of({random_pair(*base, "blk.0.attn_q.weight", 1)})}, dir,
+                        {.type = type});
+    const auto report = extract(*base, *load_model(merged.report.files.front()),
+                                dir.path() / "out.gguf", {.rank = {.n_rank = 3}});
+    ASSERT_EQ(report.pairs.size(), 1U);
+    EXPECT_EQ(report.pairs.front().target, "blk.0.attn_q.weight");
+  }
+}
+
 TEST(Extract, RefusesModelsThatAreNotOfOneKind) {
   const TempDir dir;
   const auto base = load_tiny(tiny_llama(), dir);
