@@ -147,12 +147,22 @@ void print(const ordered_json &report, bool as_json) {
   }
 }
 
-void convert_watched(const ConvertArguments &arguments, Interrupts &interrupts) {
-  // Said at once, and not after reading all of a large adapter.
-  if (!arguments.output.empty() && !arguments.dry_run) {
-    check_may_write(arguments.output, arguments.overwrite);
+void check_output(const ConvertArguments &arguments, const fs::path &base) {
+  const fs::path output = arguments.output;
+  check_may_write(output, arguments.overwrite);
+  if (!arguments.reverse) {
+    check_not_input(output, {arguments.path, base});
+    const ReplacementFile could_be_written(output);
+    return;
   }
+  for (const char *name : {k_peft_weights, k_peft_config})
+    check_not_input(output / name, {arguments.path, base});
+}
+
+void convert_watched(const ConvertArguments &arguments, Interrupts &interrupts) {
   const auto base_path = arguments.base.empty() ? base_named_by(arguments.path) : arguments.base;
+  // Said at once, and not after reading all of a large adapter.
+  if (!arguments.output.empty()) check_output(arguments, base_path);
   const auto base = read_conversion_base(base_path);
   const auto adapter = load_adapter(arguments.path, base.info, {}, arguments.adapters);
   auto report = make_report(arguments, *adapter, base.info);

@@ -20,11 +20,6 @@ using nlohmann::ordered_json;
 void check_usage(const ExtractArguments &arguments) {
   if (arguments.n_rank && arguments.energy) throw UsageError("--energy is for --rank auto");
   if (!arguments.n_rank && !arguments.energy) throw UsageError("--rank auto needs --energy");
-  for (const auto &input : {arguments.base, arguments.tuned}) {
-    std::error_code ignored;
-    if (std::filesystem::equivalent(input, arguments.output, ignored))
-      throw UsageError(fmt::format("-o {} is one of the models", arguments.output));
-  }
 }
 
 ordered_json report_json(const ExtractReport &report, const std::string &output) {

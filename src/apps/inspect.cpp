@@ -9,6 +9,7 @@
 #include "apps/inspect_model.h"
 #include "apps/inspect_plot.h"
 #include "apps/inspect_text.h"
+#include "base/replacement_file.h"
 #include "lora/peft_folder.h"
 
 namespace patchbay {
@@ -32,6 +33,7 @@ ordered_json adapter_report(const InspectArguments &arguments, AdapterReport rep
   const bool with_norms = arguments.tensors || !arguments.plot.empty();
   ordered_json fit;
   if (base != nullptr) fit = check_fit(*base, arguments.adapters, with_norms, report);
+  if (!arguments.plot.empty()) check_not_input(arguments.plot, {arguments.path, arguments.base});
   if (!arguments.plot.empty() && fit.at("fits").get<bool>())
     draw_heat_map(movement_map(report.movements, report.name, name_of(*base)), arguments.plot);
   return adapter_json(report, std::move(fit), base.get(), arguments.tensors);

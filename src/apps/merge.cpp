@@ -29,10 +29,7 @@ std::vector<MergedAdapter> load_all(const MergeArguments &arguments, const BaseI
   return adapters;
 }
 
-void check_usage(const MergeArguments &arguments, const std::string &model) {
-  std::error_code ignored;
-  if (std::filesystem::equivalent(model, arguments.output, ignored))
-    throw UsageError(fmt::format("-o {} is the base model itself", arguments.output));
+void check_usage(const MergeArguments &arguments) {
   const bool prunes = arguments.combine && *arguments.combine != CombineRule::linear;
   if (prunes && !arguments.density)
     throw UsageError(fmt::format("--combine {} needs --density", to_string(*arguments.combine)));
@@ -131,7 +128,7 @@ std::string report_lines(const MergeReport &report, bool dry_run, double seconds
 int merge(const MergeArguments &arguments) {
   const auto start = std::chrono::steady_clock::now();
   const std::string model = arguments.model.empty() ? default_model() : arguments.model;
-  check_usage(arguments, model);
+  check_usage(arguments);
   const MergeReport report = merge_into(arguments, model);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   if (arguments.json) {

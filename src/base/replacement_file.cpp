@@ -109,12 +109,31 @@ void ReplacementFile::name() {
   if (result < 0) fail_with_errno(path_, k_failed);
 }
 
-void ReplacementFile::commit() {
+void ReplacementFile::sync() {
   if (fsync(fd_) != 0) fail_with_errno(path_, k_failed);
+}
+
+void ReplacementFile::commit() {
+  sync();
   if (written_.empty()) name();
   if (rename(written_.c_str(), target_.c_str()) != 0) fail_with_errno(path_, k_failed);
   written_.clear();
   sync_folder(target_.parent_path(), path_);
+}
+
+void check_not_input(const fs::path &path, const std::vector<fs::path> &inputs) {
+  std::error_code ignored;
+  const auto check = [&](const fs::path &input) {
+    if (!fs::equivalent(path, input, ignored)) return;
+    throw LoadError({.path = path.string(),
+                     .problem = "is read by the same command, and would be lost",
+                     .hint = "another name for the output keeps both"});
+  };
+  for (const auto &input : inputs) {
+    check(input);
+    if (!fs::is_directory(input, ignored)) continue;
+    for (const auto &file : fs::directory_iterator(input, ignored)) check(file.path());
+  }
 }
 
 void check_may_write(const fs::path &path, bool overwrite) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace patchbay {
 
@@ -27,6 +28,9 @@ class ReplacementFile {
   /// Throws LoadError: the disk is full, for example.
   void write(std::span<const std::byte> bytes);
 
+  /// Writes to the disk what is there so far. Throws LoadError.
+  void sync();
+
   /// REQUIRES: nothing is written after it. Throws LoadError; only the last step, which writes the
   /// folder out, can fail when the new file has its name already.
   void commit();
@@ -39,6 +43,11 @@ class ReplacementFile {
   std::string written_;  // the other name; empty: it has none, or its own
   int fd_ = -1;
 };
+
+/// Throws LoadError when writing to `path` would replace one of `inputs`, or of a folder a file in
+/// it. Paths under which nothing is are no inputs.
+void check_not_input(const std::filesystem::path &path,
+                     const std::vector<std::filesystem::path> &inputs);
 
 /// Throws LoadError when something is at `path` already, unless it may be overwritten.
 void check_may_write(const std::filesystem::path &path, bool overwrite);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/rounding.h"
+#include "base/utf8.h"
 #include "gguf/byte_reader.h"
 
 namespace patchbay {
@@ -81,13 +82,13 @@ void GgufHead::set_f32(std::string_view key, float value) {
 
 void GgufHead::set_string(std::string_view key, std::string_view value) {
   std::string bytes = head_of(GgufType::string);
-  append_string(bytes, value);
+  append_string(bytes, repair_utf8(value));
   put(key, std::move(bytes));
 }
 
 void GgufHead::set_strings(std::string_view key, std::span<const std::string> values) {
   std::string bytes = array_head(GgufType::string, values.size());
-  for (const auto &value : values) append_string(bytes, value);
+  for (const auto &value : values) append_string(bytes, repair_utf8(value));
   put(key, std::move(bytes));
 }
 

@@ -20,7 +20,8 @@ class GgufHead {
  public:
   /// An entry of another file as it is.
   void set(const GgufEntry &entry);
-  // Typed values. A key that is there keeps its place and gets the new value.
+  // Typed values. A key that is there keeps its place and gets the new value. What is no UTF-8 in a
+  // text becomes U+FFFD, as the format wants UTF-8.
   void set_u16(std::string_view key, uint16_t value);
   void set_u32(std::string_view key, uint32_t value);
   void set_i32(std::string_view key, int32_t value);

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/replacement_file.h"
 #include "gguf/gguf_head.h"
 #include "lora/gguf_halves.h"
 #include "tools/model_difference.h"
@@ -166,8 +167,8 @@ class Extractor {
   }
 
   /// Puts tuned - base into `change`; returns its sum of squares and adds the base's.
-  static double subtract(const TensorPair &pair, RowChunk rows, std::vector<float> &change,
-                         double &base_squares) {
+  double subtract(const TensorPair &pair, RowChunk rows, std::vector<float> &change,
+                  double &base_squares) const {
     std::vector<float> base(change.size());
     read_rows(*pair.base, rows, base);
     round_as(pair.tuned->type, pair.base->ne[0], base);
@@ -177,6 +178,12 @@ class Extractor {
       change[i] -= base[i];
       squares += static_cast<double>(change[i]) * change[i];
       base_squares += static_cast<double>(base[i]) * base[i];
+    }
+    if (!std::isfinite(squares + base_squares)) {
+      throw LoadError({.path = tuned_.info.path,
+                       .item = pair.name,
+                       .problem = "or the base's holds NaN, infinity or numbers too large for "
+                                  "their squares to be added up"});
     }
     return squares;
   }
@@ -261,6 +268,11 @@ class Extractor {
 ExtractReport extract(const LoadedModel &base, const LoadedModel &tuned,
                       const std::filesystem::path &output, const ExtractOptions &options) {
   check_same_kind(base, tuned);
+  std::vector<std::filesystem::path> inputs;
+  for (const auto *model : {&base, &tuned}) {
+    for (const auto &shard : model->file->shards()) inputs.emplace_back(shard.path());
+  }
+  check_not_input(output, inputs);
   Extractor extractor(base, tuned, options);
   extractor.add_weights();
   extractor.add_vectors();

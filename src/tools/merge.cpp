@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/replacement_file.h"
 #include "tools/merge_metadata.h"
 #include "tools/merged_rows.h"
 #include "tools/model_writer.h"
@@ -45,6 +46,14 @@ ChangedTensor describe(const MergedTensor &tensor) {
           .type_before = tensor.source == nullptr ? "" : ggml_type_name(tensor.source->type),
           .type_after = ggml_type_name(tensor.type),
           .size_bytes = tensor_bytes(tensor.type, tensor.ne)};
+}
+
+std::vector<std::filesystem::path> inputs_of(const LoadedModel &base,
+                                             std::span<const MergedAdapter> adapters) {
+  std::vector<std::filesystem::path> inputs;
+  for (const auto &shard : base.file->shards()) inputs.emplace_back(shard.path());
+  for (const auto &[adapter, strength] : adapters) inputs.emplace_back(adapter->path);
+  return inputs;
 }
 
 /// Makes the tensors of a plan one after the other and keeps account.
@@ -102,12 +111,15 @@ MergeReport merge(const LoadedModel &base, std::span<const MergedAdapter> changi
   const auto files =
       plan_files(output, merged_metadata(*base.file, merged, options.type, options.combine),
                  planned(plan->tensors), options.split_max_bytes);
+  const auto inputs = inputs_of(base, merged);
+  for (const auto &file : files) check_not_input(file.path, inputs);
   MergeReport report{.n_tensors = plan->tensors.size(), .notes = plan->notes};
   for (const auto &file : files) {
     report.files.push_back(file.path.string());
     report.size_bytes += file.head.file_bytes();
   }
   if (options.dry_run) {
+    for (const auto &file : files) const ReplacementFile could_be_written(file.path);
     for (const auto &tensor : plan->tensors) {
       if (tensor.change != nullptr) report.changed.push_back(describe(tensor));
     }

@@ -76,7 +76,9 @@ class RowMerger {
            .item = tensor_.name,
            .problem =
                fmt::format("gets a number that does not fit {}", ggml_type_name(tensor_.type)),
-           .hint = "--type f32 or bf16 has more room; a smaller strength changes less"});
+           .hint = tensor_.type == GGML_TYPE_F32 || tensor_.type == GGML_TYPE_BF16
+                       ? "the base or an adapter holds NaN, infinity or huge numbers"
+                       : "--type f32 or bf16 has more room; a smaller strength changes less"});
     }
     keep_unchanged(chunk, before, after, out);
     Squares squares;

@@ -70,7 +70,7 @@ void check_same_kind(const LoadedModel &base, const LoadedModel &tuned) {
     refuse(tuned, first_five(keys), "differs from the base's: no adapter can change that");
   for (const auto *model : {&base, &tuned}) {
     if (read_hadamard(*model->file))
-      refuse(*model, "", "is Hadamard-folded, which only the other one of two might be");
+      refuse(*model, "", "is Hadamard-folded; differences are taken of plain models only");
   }
 }
 

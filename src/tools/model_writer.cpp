@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/replacement_file.h"
@@ -84,7 +85,12 @@ std::vector<PlannedFile> plan_files(const fs::path &path, const GgufHead &metada
 void write_files(std::span<const PlannedFile> files, const TensorBytes &bytes_of) {
   std::vector<std::unique_ptr<ReplacementFile>> written;
   for (const auto &file : files) written.push_back(write_file(file, bytes_of));
-  for (const auto &file : written) file->commit();
+  for (const auto &file : written) file->sync();
+  // A reader begins with the first file: without it nobody takes a mixture of old and new ones for
+  // a model, should this be stopped here.
+  std::error_code ignored;  // the file then cannot be replaced either, which is told
+  if (files.size() > 1) fs::remove(files.front().path, ignored);
+  for (const auto &file : std::views::reverse(written)) file->commit();
 }
 
 }  // namespace patchbay

@@ -39,8 +39,9 @@ struct PlannedFile {
 using TensorBytes = std::function<std::span<const std::byte>(size_t i_tensor)>;
 
 /// Writes all files, one tensor after the other. None of them is there until all of them are whole;
-/// when anything fails, whatever was there before is. Throws LoadError (a full disk), and what
-/// `bytes_of` throws.
+/// when anything fails, whatever was there before is. Of several files the first one comes last:
+/// who is killed while they get their names leaves no set that could be read. Throws LoadError (a
+/// full disk), and what `bytes_of` throws.
 void write_files(std::span<const PlannedFile> files, const TensorBytes &bytes_of);
 
 }  // namespace patchbay

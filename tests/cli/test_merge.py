@@ -3,9 +3,11 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -111,7 +113,7 @@ def test_combining_is_not_summing(base, adapter, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, exit_code, problem", [
-    (["--lora", "ADAPTER", "-o", "BASE"], USAGE, "is the base model itself"),
+    (["--lora", "ADAPTER", "-o", "BASE"], FAILURE, "is read by the same command"),
     (["--lora", "ADAPTER", "-o", "OUT", "--combine", "ties"], USAGE, "needs --density"),
     (["--lora", "ADAPTER", "-o", "OUT", "--density", "0.5"], USAGE, "--density is for"),
     (["--lora", "ADAPTER", "-o", "OUT", "--type", "q4_0"], USAGE, "none of f32, f16, bf16, q8_0"),
@@ -192,7 +194,40 @@ def test_extract_refuses_what_cannot_be_meant(base, tmp_path):
     both = ["extract", "--base", base, "--tuned", base]
     assert "nothing to extract" in refusal(patchbay(*both, "--rank", 4, "-o", out), FAILURE)
     assert "needs --energy" in refusal(patchbay(*both, "--rank", "auto", "-o", out), USAGE)
-    assert "is one of the models" in refusal(patchbay(*both, "--rank", 4, "-o", base), USAGE)
+    assert "read by the same command" in refusal(patchbay(*both, "--rank", 4, "-o", base), FAILURE)
+
+
+def test_no_command_writes_over_what_it_reads(base, adapter, tmp_path):
+    wide = tmp_path / "wide.gguf"
+    assert patchbay("merge", "-m", base, "--lora", adapter, "-o", wide, "--split-max-size", 600).returncode == 0
+    shards = sorted(tmp_path.glob("wide-*.gguf"))
+    assert len(shards) > 2
+    folder = tmp_path / "folder"
+    assert patchbay("convert", adapter, "-o", folder, "--reverse", "-b", base).returncode == 0
+    svg = shutil.copy(adapter, tmp_path / "adapter.svg")
+    read = [base, adapter, *shards, *folder.iterdir(), Path(svg)]
+    before = {path: path.read_bytes() for path in read}
+    weights = folder / "adapter_model.safetensors"
+    for command in (("merge", "-m", base, "--lora", adapter, "-o", adapter), ("merge", "-m", base, "--lora", folder, "-o", weights),
+                    ("merge", "-m", shards[0], "--lora", adapter, "-o", wide, "--split-max-size", 600),
+                    ("merge", "-m", shards[0], "--lora", adapter, "-o", shards[1]),
+                    ("extract", "-b", base, "--tuned", shards[0], "-r", 1, "-o", shards[2]),
+                    ("convert", folder, "-b", base, "-o", base, "--force"), ("convert", folder, "-b", base, "-o", weights, "--force"),
+                    ("inspect", svg, "-b", base, "--plot", svg)):
+        done = patchbay(*command)
+        assert done.returncode == 1 and b"read by the same command" in done.stderr, (command, done.stderr)
+    assert {path: path.read_bytes() for path in read} == before
+
+
+def test_dry_runs_say_what_writing_would(base, adapter, tmp_path):
+    there = tmp_path / "there.gguf"
+    there.write_bytes(b"x")
+    nowhere = tmp_path / "none" / "x.gguf"
+    assert patchbay("merge", "-m", base, "--lora", adapter, "-o", nowhere, "--dry-run").returncode == 1
+    for output in (there, nowhere):
+        assert patchbay("convert", adapter, "-b", base, "-o", output, "--dry-run").returncode == 1
+    assert patchbay("convert", adapter, "-b", base, "-o", tmp_path / "new.gguf", "--dry-run").returncode == 0
+    assert [path.name for path in tmp_path.iterdir() if path not in (base, adapter)] == ["there.gguf"]
 
 
 def test_plots_are_pictures(base, adapter, tmp_path):

@@ -57,6 +57,16 @@ TEST(GgufHead, ANewValueKeepsThePlaceOfTheOldOne) {
   EXPECT_THAT(*file.get_floats("c"), ElementsAre(0.5F));
 }
 
+TEST(GgufHead, TextsAreUtf8) {
+  const TempDir dir;
+  GgufHead head;
+  head.set_string("a", "x\xff\xfe y");
+  head.set_strings("b", std::vector<std::string>{"\xc3\xa9", "\x80"});
+  const auto file = written(dir, head, "");
+  EXPECT_EQ(file.get_string("a"), "x\uFFFD\uFFFD y");
+  EXPECT_THAT(*file.get_strings("b"), ElementsAre("\u00e9", "\uFFFD"));
+}
+
 TEST(GgufHead, LaysTensorsOutAtTheAlignment) {
   for (const uint32_t alignment : {32U, 64U}) {
     const TempDir dir;

@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "gguf/load_failure.h"
 #include "tools/merge_support.h"
 
 namespace patchbay {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 const std::vector<int32_t> k_tokens{5, 40, 2, 19, 33, 7, 21};
@@ -94,6 +97,21 @@ TEST(Extract, TakesRoundingToHalfPrecisionForNoChange) {
                                 dir.path() / "out.gguf", {.rank = {.n_rank = 3}});
     ASSERT_EQ(report.pairs.size(), 1U);
     EXPECT_EQ(report.pairs.front().target, "blk.0.attn_q.weight");
+  }
+}
+
+TEST(Extract, RefusesNumbersThatAreNone) {
+  const TempDir dir;
+  const auto base = load_tiny(tiny_llama(), dir);
+  const auto broken =
+      load_changed(tiny_llama(), dir, [](const TensorSpec &spec, std::vector<float> &values) {
+        if (spec.name == "blk.0.attn_q.weight") values[5] = std::numeric_limits<float>::quiet_NaN();
+      });
+  const auto out = dir.path() / "out.gguf";
+  for (const auto &[from, to] : {std::pair(base, broken), std::pair(broken, base)}) {
+    EXPECT_THAT(load_failure([&] { (void)extract(*from, *to, out, {.rank = {.n_rank = 3}}); }),
+                AllOf(HasSubstr("blk.0.attn_q.weight"), HasSubstr("NaN")));
+    EXPECT_FALSE(std::filesystem::exists(out));
   }
 }
 
