@@ -244,8 +244,8 @@ void add_convert(CLI::App &app, ConvertArguments &arguments) {
   CLI::App *convert_app =
       app.add_subcommand("convert", "make a GGUF adapter of a PEFT folder, or the other way round");
   convert_app->footer(
-      "The base is not read beyond its metadata: a Hugging Face folder needs its config.json "
-      "only.\n"
+      "Of a Hugging Face folder only the config.json is read, of a GGUF base no weight but those "
+      "that DoRA's lengths and new numbers are compared with.\n"
       "patchbay convert adapters/pirate -o pirate.gguf --base model.gguf\n"
       "patchbay convert pirate.gguf -o adapters/pirate --reverse --base model.gguf");
   convert_app->add_option("adapter", arguments.path, "PEFT folder or GGUF adapter")

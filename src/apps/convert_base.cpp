@@ -45,8 +45,8 @@ ConversionBase read_conversion_base(const fs::path &path) {
   const auto file = GgufFile::open(path);
   // family_of() names both mistakes: an adapter in place of a model, an unknown architecture.
   if (is_adapter(file)) (void)family_of(file);
-  // No graph here reads stacked weights.
-  if (!has_graph(file) || has_stacked_weights(file))
+  // No graph here reads joined weights.
+  if (!has_graph(file) || has_joined_weights(file))
     return {.info = base_of_gguf(file), .model = nullptr};
   auto model = load_model(path, WeightOptions::as_stored());
   return {.info = model->info, .model = std::move(model)};

@@ -1,4 +1,5 @@
 #include "tools/extract.h"
+#include "base/cpu_affinity.h"
 
 #include <fmt/format.h>
 
@@ -71,7 +72,7 @@ int extract(const ExtractArguments &arguments) {
                .energy = arguments.energy},
       .type = arguments.type,
       .ignore_vectors = arguments.ignore_vectors,
-      .n_threads = arguments.n_threads > 0 ? arguments.n_threads : all_cores(),
+      .n_threads = arguments.n_threads > 0 ? arguments.n_threads : n_allowed_cpus(),
       .progress = [&](size_t done, size_t all) { bar.show(done, all); }};
   const ExtractReport report = extract(*base, *tuned, arguments.output, options);
   if (arguments.json) {

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "apps/inspect_outlook.h"
+#include "base/cpu_affinity.h"
 #include "base/error.h"
 #include "lora/adapter.h"
 #include "lora/adapter_summary.h"
+#include "model/base_tensors.h"
 #include "tools/row_chunks.h"
 #include "tools/tensor_rows.h"
 #include "tools/weight_movement.h"
@@ -24,26 +26,18 @@ void take_over(const Adapter &adapter, bool with_norms, AdapterReport &report) {
   for (const auto &pair : adapter.pairs) report.pairs.push_back(report_pair(pair, with_norms));
 }
 
-/// The tensor that has the numbers; null: there is none.
-const GgufTensor *tensor_of(const LoadedModel &base, const std::string &use) {
-  const auto *tensor = base.file->find_tensor(use);
-  const bool is_tied = tensor == nullptr && use == "output.weight";
-  return is_tied ? base.file->find_tensor("token_embd.weight") : tensor;
-}
-
 /// How far each tensor that the adapter changes moves. Tensors that the base lacks, such as new
 /// biases, move by no part of what they were.
 void add_movements(const LoadedModel &base, std::shared_ptr<const Adapter> adapter,
                    AdapterReport &report) {
   const std::vector<MergedAdapter> alone{{std::move(adapter)}};
   const auto folding = read_hadamard(*base.file);
-  for (const auto &[name, change] : changes_of(alone)) {
-    const GgufTensor *tensor = tensor_of(base, name);
+  for (const auto &[name, change] : tensor_changes(alone)) {
+    const GgufTensor *tensor = base.info.tensors->find(name);
     if (tensor == nullptr || !is_readable(tensor->type)) continue;
-    const bool is_folded =
-        folding && (folding->linears.contains(name) || folding->tables.contains(name));
+    const bool is_folded = folding && folding->folds(name);
     const auto movement =
-        weight_movement(change, *tensor, is_folded ? &*folding : nullptr, all_cores());
+        weight_movement(change, *tensor, is_folded ? &*folding : nullptr, n_allowed_cpus());
     if (movement.relative_change) report.movements.emplace(name, *movement.relative_change);
     for (auto &pair : report.pairs) {
       if (pair.target != name) continue;

@@ -11,6 +11,7 @@
 #include "apps/merge_options.h"
 #include "apps/model_files.h"
 #include "apps/progress_bar.h"
+#include "base/cpu_affinity.h"
 #include "base/log.h"
 #include "tools/row_chunks.h"
 
@@ -41,11 +42,12 @@ MergeReport merge_into(const MergeArguments &arguments, const std::string &model
   const auto base = load_model(model, WeightOptions::as_stored());
   const auto adapters = load_all(arguments, base->info);
   std::vector<MergedAdapter> changing = adapters;
-  MergeOptions options{.type = arguments.type,
-                       .split_max_bytes = arguments.split_max_bytes,
-                       .allow_alora = arguments.allow_alora,
-                       .dry_run = arguments.dry_run,
-                       .n_threads = arguments.n_threads > 0 ? arguments.n_threads : all_cores()};
+  MergeOptions options{
+      .type = arguments.type,
+      .split_max_bytes = arguments.split_max_bytes,
+      .allow_alora = arguments.allow_alora,
+      .dry_run = arguments.dry_run,
+      .n_threads = arguments.n_threads > 0 ? arguments.n_threads : n_allowed_cpus()};
   if (arguments.combine) {
     options.combine = to_string(*arguments.combine);
     changing = {{combine_adapters(adapters, *arguments.combine, arguments.density.value_or(1),

@@ -13,7 +13,7 @@
 
 namespace patchbay {
 
-void for_each_part(size_t n, const std::function<void(size_t i)> &work) {
+void for_each_part(size_t n, const std::function<void(size_t i)> &work, uint32_t n_threads) {
   std::atomic<size_t> next = 0;
   std::mutex mutex;
   std::exception_ptr failure;
@@ -29,9 +29,9 @@ void for_each_part(size_t n, const std::function<void(size_t i)> &work) {
     }
   };
   std::vector<std::jthread> threads;
-  const size_t n_threads = std::min<size_t>(n_allowed_cpus(), n);
+  const size_t n_wanted = std::min<size_t>(n_threads > 0 ? n_threads : n_allowed_cpus(), n);
   try {
-    while (threads.size() + 1 < n_threads) threads.emplace_back(take_parts);
+    while (threads.size() + 1 < n_wanted) threads.emplace_back(take_parts);
   } catch (const std::system_error &error) {
     log().debug("parts are worked on by {} threads: {}", threads.size() + 1, error.what());
   }

@@ -144,6 +144,10 @@ int64_t SafeTensor::n_elements() const {
   return n;
 }
 
+std::string format_shape(const SafeTensor &tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
+}
+
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path &path) {
   SafetensorsFile made(MappedFile::open(path, FileBytes::copied));
   const Sections sections = split_sections(made.file_);

@@ -23,6 +23,9 @@ struct SafeTensor {
   [[nodiscard]] int64_t n_elements() const;
 };
 
+/// "[8, 64]", as torch writes it, for messages.
+[[nodiscard]] std::string format_shape(const SafeTensor &tensor);
+
 /// A safetensors file, copied into memory; header and offsets are checked when opened. Immutable;
 /// any thread.
 class SafetensorsFile {

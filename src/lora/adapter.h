@@ -85,7 +85,7 @@ struct Adapter {
   std::string task_name;
   std::string prompt_prefix;
   std::string base_name;  ///< what the file says it was trained on; may be empty
-  /// What steps add; null where that was not asked for, or the base had no numbers. See
+  /// What steps add; null where that is the pairs as they are, or the base had no numbers. See
   /// changes_of().
   std::shared_ptr<const AdapterChanges> changes;
   std::vector<std::string> notes;     ///< warnings and what was left out, with counts, for listings

@@ -6,15 +6,10 @@
 
 #include "base/error.h"
 #include "lora/factor_ops.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {
-
-std::vector<float> all_numbers(const Factor &factor) {
-  std::vector<float> values(static_cast<size_t>(factor.n_elements()));
-  to_f32(factor, 0, values);
-  return values;
-}
 
 bool is_plain(const Adapter &adapter) {
   return adapter.replacements.empty() &&
@@ -79,8 +74,8 @@ class Maker {
     }
     changes_.products.push_back(std::move(change));
     if (pair.bias.n_elements() == 0) return;
-    auto &sum = bias_of(pair.target, pair.bias.ne[0]);
-    const auto bias = all_numbers(pair.bias);
+    auto &sum = bias_sum(pair.target, pair.bias.ne[0]);
+    const auto bias = numbers_of(pair.bias);
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += pair.scale * bias[i];
   }
 
@@ -89,7 +84,7 @@ class Maker {
       changes_.norms.push_back({norm->name, delta_of(replacement)});
       changes_.size_bytes += static_cast<size_t>(norm->n) * sizeof(float);
     } else if (const auto target = weight_of_bias(replacement.tensor); !target.empty()) {
-      auto &sum = bias_of(target, replacement.value.ne[0]);
+      auto &sum = bias_sum(target, replacement.value.ne[0]);
       const auto delta = delta_of(replacement);
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += delta[i];
     } else {
@@ -101,7 +96,7 @@ class Maker {
 
   /// new - base; a base without the tensor has zeros.
   [[nodiscard]] std::vector<float> delta_of(const Replacement &replacement) const {
-    auto values = all_numbers(replacement.value);
+    auto values = numbers_of(replacement.value);
     const GgufTensor *tensor = numbers_.find(replacement.tensor);
     if (tensor == nullptr) return values;
     std::vector<float> row(static_cast<size_t>(tensor->ne[0]));
@@ -154,7 +149,7 @@ class Maker {
     changes_.products.push_back(std::move(change));
   }
 
-  [[nodiscard]] std::vector<float> &bias_of(const std::string &target, int64_t n) {
+  [[nodiscard]] std::vector<float> &bias_sum(const std::string &target, int64_t n) {
     auto &values = biases_[target];
     values.resize(static_cast<size_t>(n));
     return values;
@@ -178,17 +173,6 @@ class Maker {
 };
 
 }  // namespace
-
-const NormChange *AdapterChanges::find_norm(std::string_view tensor) const {
-  const auto found = std::ranges::find(norms, tensor, &NormChange::tensor);
-  return found == norms.end() ? nullptr : &*found;
-}
-
-std::string weight_of_bias(std::string_view tensor) {
-  constexpr std::string_view k_bias = ".bias";
-  if (!tensor.ends_with(k_bias)) return {};
-  return std::string(tensor.substr(0, tensor.size() - k_bias.size())) + ".weight";
-}
 
 std::shared_ptr<const AdapterChanges> make_changes(const Adapter &adapter, const BaseInfo &base) {
   if (is_plain(adapter) || base.tensors == nullptr) return nullptr;

@@ -46,8 +46,6 @@ struct AdapterChanges {
   std::vector<ProductChange> products;
   std::vector<NormChange> norms;  ///< sorted by tensor
   size_t size_bytes = 0;          ///< beside the adapter's own factors
-
-  [[nodiscard]] const NormChange *find_norm(std::string_view tensor) const;
 };
 
 /// The changes of an adapter that fits `base`; null when they depend on numbers of a base that has
@@ -58,8 +56,5 @@ struct AdapterChanges {
 /// Those that the adapter was loaded with, or its pairs as they are. Throws LoadError when they
 /// depend on numbers that its base did not have.
 [[nodiscard]] std::shared_ptr<const AdapterChanges> changes_of(const Adapter &adapter);
-
-/// "blk.0.attn_q.weight" for "blk.0.attn_q.bias"; empty for what is no bias.
-[[nodiscard]] std::string weight_of_bias(std::string_view tensor);
 
 }  // namespace patchbay

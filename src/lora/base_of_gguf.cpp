@@ -36,8 +36,8 @@ bool names_target(const HfNames &names, std::string_view name) {
   return std::ranges::any_of(names.rows,
                              [&](const NameRow &row) { return matches(row.target, name); }) ||
          std::ranges::any_of(names.fused, either) || std::ranges::any_of(names.splits, either) ||
-         std::ranges::any_of(stacked_rows(),
-                             [&](const StackedRow &row) { return matches(row.target, name); });
+         std::ranges::any_of(joined_rows(),
+                             [&](const JoinedRow &row) { return matches(row.target, name); });
 }
 
 AdaptableUse use_of(const GgufTensor &tensor) {
@@ -69,8 +69,8 @@ uint32_t number_of_heads(const GgufFile &file, const std::string &key, uint32_t 
 
 }  // namespace
 
-bool has_stacked_weights(const GgufFile &file) {
-  return std::ranges::any_of(stacked_rows(), [&](const StackedRow &row) {
+bool has_joined_weights(const GgufFile &file) {
+  return std::ranges::any_of(joined_rows(), [&](const JoinedRow &row) {
     return file.find_tensor(with_layer(row.target, 0)) != nullptr &&
            file.find_tensor(with_layer(row.part_targets.front(), 0)) == nullptr;
   });

@@ -6,7 +6,7 @@
 namespace patchbay {
 
 /// Whether the file holds as one weight what others have as several: q, k and v, or gate and up.
-[[nodiscard]] bool has_stacked_weights(const GgufFile &file);
+[[nodiscard]] bool has_joined_weights(const GgufFile &file);
 
 /// What adapters of a model file must fit, where no graph here reads it but there is a table of
 /// names for its architecture: its uses are the weights in the file that the table names. Throws

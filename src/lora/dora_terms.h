@@ -11,6 +11,13 @@
 
 namespace patchbay {
 
+/// What brings a row of squared length `length2` to the length `magnitude`. A row that a change
+/// takes away has no direction; whatever multiplies it, it stays zero.
+[[nodiscard]] inline float dora_gain(float magnitude, float length2) {
+  constexpr float k_least = 1e-30F;
+  return magnitude / std::sqrt(std::max(length2, k_least));
+}
+
 /// What DoRA (arXiv 2402.09353) multiplies the rows of a changed weight W + t s B A by, at any
 /// strength t, so that each gets the length that the adapter states. One number per row, of all
 /// experts one after another; of a look-up table one per embedding dimension, over its rows.
@@ -21,10 +28,7 @@ struct DoraTerms {
   std::vector<float> delta;  ///< s^2 |B_i A|^2
 
   [[nodiscard]] float gain(size_t i, float strength) const {
-    // A row that the change takes away has no direction; whatever multiplies it, it stays zero.
-    constexpr float k_least = 1e-30F;
-    const float length2 = base[i] + strength * (cross[i] + strength * delta[i]);
-    return magnitude[i] / std::sqrt(std::max(length2, k_least));
+    return dora_gain(magnitude[i], base[i] + strength * (cross[i] + strength * delta[i]));
   }
   [[nodiscard]] size_t size_bytes() const { return 4 * magnitude.size() * sizeof(float); }
 };

@@ -36,8 +36,7 @@ struct Place {
 
 /// The factor's numbers times the multiplier, rounded once.
 std::vector<float> multiplied(const Place &place, const Factor &factor, double multiplier) {
-  std::vector<float> values(static_cast<size_t>(factor.n_elements()));
-  to_f32(factor, 0, values);
+  auto values = numbers_of(factor);
   if (multiplier == 1) return values;
   for (float &value : values) {
     const double product = static_cast<double>(value) * multiplier;
@@ -55,8 +54,7 @@ template <class BecameZero>
 uint64_t count_vanished(const Place &place, const Factor &factor, double multiplier, ggml_type type,
                         const BecameZero &became_zero) {
   if (multiplier == 0) return 0;
-  std::vector<float> before(static_cast<size_t>(factor.n_elements()));
-  to_f32(factor, 0, before);
+  const auto before = numbers_of(factor);
   uint64_t n_before = 0;
   uint64_t n_vanished = 0;
   for (size_t i = 0; i < before.size(); ++i) {

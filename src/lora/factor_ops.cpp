@@ -84,9 +84,18 @@ void to_f32(const Factor &factor, int64_t first, std::span<float> out) {
   }
 }
 
-Factor scaled_f32(const Factor &factor, float scale) {
+std::vector<float> numbers_of(const Factor &factor) {
   std::vector<float> values(static_cast<size_t>(factor.n_elements()));
   to_f32(factor, 0, values);
+  return values;
+}
+
+Factor transposed(const Factor &matrix) {
+  return gather(matrix, {matrix.ne[1], matrix.ne[0], 1}, {matrix.ne[0], 1, 0});
+}
+
+Factor scaled_f32(const Factor &factor, float scale) {
+  auto values = numbers_of(factor);
   for (float &value : values) value *= scale;
   return make_factor(factor.ne, std::move(values));
 }

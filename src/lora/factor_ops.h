@@ -25,6 +25,9 @@ namespace patchbay {
 /// The same for F32 numbers.
 [[nodiscard]] Factor make_factor(std::array<int64_t, 3> ne, std::vector<float> values);
 
+/// All elements of `factor` as F32.
+[[nodiscard]] std::vector<float> numbers_of(const Factor &factor);
+
 /// All elements of `factor` times `scale`, as F32.
 [[nodiscard]] Factor scaled_f32(const Factor &factor, float scale);
 
@@ -33,6 +36,9 @@ namespace patchbay {
 /// REQUIRES: every such index lies inside `source`.
 [[nodiscard]] Factor gather(const Factor &source, std::array<int64_t, 3> ne,
                             std::array<int64_t, 3> stride, int64_t first = 0);
+
+/// A matrix [n, m] as [m, n].
+[[nodiscard]] Factor transposed(const Factor &matrix);
 
 /// B [n_rank, n_out] with its rows brought from the rotary layout of Hugging Face (halves of a
 /// head) into that of llama-like GGUF files (neighbours): row `h d + 2 j + i` is row `h d + i d/2 +

@@ -13,6 +13,7 @@
 #include "lora/factor_ops.h"
 #include "lora/gguf_factors.h"
 #include "lora/replacements.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {
@@ -98,9 +99,8 @@ class Reader {
   }
 
   [[nodiscard]] std::string bias_name(const GgufTensor &tensor, const std::string &target) const {
-    constexpr std::string_view k_weight = ".weight";
-    if (!target.ends_with(k_weight)) refuse(*file_, tensor, "is named after no weight");
-    return target.substr(0, target.size() - k_weight.size()) + ".bias";
+    if (!target.ends_with(k_weight_suffix)) refuse(*file_, tensor, "is named after no weight");
+    return bias_of(target);
   }
 
   [[nodiscard]] ReplacedTensor replaced(const GgufTensor &tensor, const std::string &name) const {

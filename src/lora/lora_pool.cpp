@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "gguf/gguf_file.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {

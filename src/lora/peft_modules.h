@@ -45,8 +45,8 @@ struct PeftModules {
 
 /// Gives every tensor of the file its role. Throws LoadError for a tensor without a known role or
 /// with one that is not supported, for half a pair, a role taken twice, several adapters in one
-/// file, no pair at all. `n_vocab` is the base's: a whole table of another height means that the
-/// vocabulary was resized.
+/// file, neither a pair nor a replacement. `n_vocab` is the base's: a whole table of another height
+/// means that the vocabulary was resized.
 [[nodiscard]] PeftModules group_modules(const SafetensorsFile &file, uint32_t n_vocab);
 
 }  // namespace patchbay

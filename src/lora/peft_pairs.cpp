@@ -11,17 +11,14 @@
 #include "lora/factor_ops.h"
 #include "lora/peft_experts.h"
 #include "lora/peft_factors.h"
+#include "lora/peft_joins.h"
 #include "lora/peft_placement.h"
 #include "lora/peft_shapes.h"
-#include "lora/peft_stacks.h"
 
 namespace patchbay {
 namespace {
 
 using File = std::shared_ptr<const SafetensorsFile>;
-
-/// GGUF keeps a look-up's A by rows, one per token: [n_rank, n_rows] instead of [n_rows, n_rank].
-Factor transposed(const Factor &a) { return gather(a, {a.ne[1], a.ne[0], 1}, {a.ne[0], 1, 0}); }
 
 /// QALoRA feeds A the means of groups of inputs, times the number of groups.
 Factor ungrouped(const Factor &a, int64_t group) {
@@ -52,6 +49,7 @@ Factor with_zeros(const Factor &packed, int64_t n_blocks) {
 Factor read_a(const PeftConfig &config, const File &file, const PlacedModule &placed) {
   Factor a = read_factor(file, *placed.module->a);
   const int64_t n = input_factor(config, placed);
+  // GGUF keeps a look-up's A by rows, one per token: [n_rank, n_rows] instead of [n_rows, n_rank].
   if (n == 1) return placed.module->is_embedding ? transposed(a) : a;
   return config.block_diagonal ? with_zeros(a, n) : ungrouped(a, n);
 }

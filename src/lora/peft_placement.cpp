@@ -132,7 +132,7 @@ RowPlan plan_of(const HfNames &names, std::string_view NameRow::*name, std::stri
 
 /// The whole in the adapter, its parts in the base.
 Placing place_slices(Context &context, const PeftModule &module) {
-  for (const auto &row : stacked_rows()) {
+  for (const auto &row : joined_rows()) {
     const auto numbers = match_name(row.hf_path, bare_module(module.path));
     if (!numbers) continue;
     check_not_nested(context, module);
@@ -150,7 +150,7 @@ Placing place_slices(Context &context, const PeftModule &module) {
 }
 
 /// How many rows each part of a whole has: q, k and v by their heads, gate and up halves.
-std::vector<int64_t> part_heights(const Context &context, const StackedRow &row,
+std::vector<int64_t> part_heights(const Context &context, const JoinedRow &row,
                                   const AdaptableUse &whole) {
   const HParams &hp = context.base.hparams;
   const std::vector<int64_t> shares =
@@ -167,7 +167,7 @@ std::vector<int64_t> part_heights(const Context &context, const StackedRow &row,
 }
 
 /// The parts of one weight come one by one.
-PlacedJoin &join_of(Context &context, const StackedRow &row, const AdaptableUse &use) {
+PlacedJoin &join_of(Context &context, const JoinedRow &row, const AdaptableUse &use) {
   auto &joins = context.placement.joins;
   const auto found = std::ranges::find(joins, &use, &PlacedJoin::use);
   if (found != joins.end()) return *found;
@@ -183,7 +183,7 @@ PlacedJoin &join_of(Context &context, const StackedRow &row, const AdaptableUse 
 /// A part in the adapter, the whole in the base. The whole may have the name of its last part.
 Placing place_part(Context &context, const PeftModule &module) {
   const auto bare = bare_module(module.path);
-  for (const auto &row : stacked_rows()) {
+  for (const auto &row : joined_rows()) {
     for (size_t i = 0; i < row.n_parts(); ++i) {
       const auto numbers = match_name(row.part_paths[i], bare);
       if (!numbers) continue;

@@ -15,6 +15,7 @@
 #include "lora/peft_names.h"
 #include "lora/peft_shapes.h"
 #include "lora/replacements.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {
@@ -28,12 +29,6 @@ struct Place {
   bool plus_one = false;
 };
 
-std::string bias_of(std::string weight) {
-  constexpr std::string_view k_weight = ".weight";
-  weight.resize(weight.size() - k_weight.size());
-  return weight + ".bias";
-}
-
 /// nullopt when the family's table has no such name.
 std::optional<Place> find_place(const HfNames &names, const PeftReplacement &replacement) {
   const auto bare = bare_module(replacement.path);
@@ -45,22 +40,16 @@ std::optional<Place> find_place(const HfNames &names, const PeftReplacement &rep
   for (const auto &row : names.rows) {
     const auto numbers = match_name(row.hf_path, bare);
     if (!numbers || numbers->i_expert >= 0) continue;
-    auto weight = with_layer(row.target, numbers->i_layer);
-    return Place{.tensor = replacement.is_bias ? bias_of(std::move(weight)) : weight,
-                 .plan = row.plan};
+    const auto weight = with_layer(row.target, numbers->i_layer);
+    return Place{.tensor = replacement.is_bias ? bias_of(weight) : weight, .plan = row.plan};
   }
   return std::nullopt;
 }
 
 Factor plus_one(const Factor &factor) {
-  auto values = std::vector<float>(static_cast<size_t>(factor.n_elements()));
-  to_f32(factor, 0, values);
+  auto values = numbers_of(factor);
   for (float &value : values) value += 1;
   return make_factor(factor.ne, std::move(values));
-}
-
-std::string torch_shape(const SafeTensor &tensor) {
-  return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
 }
 
 /// Reads what replaces tensors of one base.
@@ -106,7 +95,7 @@ class Reader {
                      .item = tensor.name,
                      .problem = "has incorrect shape",
                      .wanted = std::move(wanted) + " in torch order",
-                     .found = torch_shape(tensor),
+                     .found = format_shape(tensor),
                      .hint = "another base model?"});
   }
 

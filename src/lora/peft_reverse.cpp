@@ -15,6 +15,7 @@
 #include "lora/factor_ops.h"
 #include "lora/peft_names.h"
 #include "lora/peft_shapes.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {
@@ -99,8 +100,7 @@ NamedPair name_module(const Adapter &adapter, const FactorPair &pair, const Foun
                   .b = restored(adapter, pair.target, pair.b, plan, base),
                   .magnitude = pair.magnitude,
                   .bias = pair.bias};
-  if (named.is_embedding)
-    named.a = gather(pair.a, {pair.a.ne[1], pair.a.ne[0], 1}, {pair.a.ne[0], 1, 0});
+  if (named.is_embedding) named.a = transposed(pair.a);
   for (Factor *vector : {&named.magnitude, &named.bias}) {
     if (n_elements(*vector) == 0) continue;
     *vector = as_vector(restored(adapter, pair.target, as_rows(*vector), plan, base));
@@ -196,7 +196,7 @@ Factor only_slice(const Adapter &adapter, const std::string &target, const Facto
 }
 
 /// Heads one below the other, [n_rank, n_rows n_head].
-Factor stacked_rows(Factor b) {
+Factor joined_rows(Factor b) {
   b.ne = {b.ne[0], b.ne[1] * b.ne[2], 1};
   return b;
 }
@@ -211,7 +211,7 @@ FactorPair untransposed(const Adapter &adapter, const FactorPair &pair) {
       .n_rank = pair.n_rank,
       .scale = pair.scale,
       .a = gather(shared, {shared.ne[1], n_rank, 1}, {n_rank, 1, 0}),
-      .b = stacked_rows(gather(pair.a, {n_rank, n_first, n_head}, {n_first, 1, n_first * n_rank}))};
+      .b = joined_rows(gather(pair.a, {n_rank, n_first, n_head}, {n_first, 1, n_first * n_rank}))};
 }
 
 FactorPair value_part(const Adapter &adapter, const FactorPair &pair) {
@@ -219,7 +219,7 @@ FactorPair value_part(const Adapter &adapter, const FactorPair &pair) {
           .n_rank = pair.n_rank,
           .scale = pair.scale,
           .a = only_slice(adapter, pair.target, pair.a),
-          .b = stacked_rows(pair.b)};
+          .b = joined_rows(pair.b)};
 }
 
 /// Rows of all first parts, then all second ones, to rows head by head.
@@ -272,13 +272,6 @@ void name_splits(const Adapter &adapter, const BaseInfo &base, const Groups<Spli
   }
 }
 
-/// "blk.0.attn_q.bias" -> "blk.0.attn_q.weight"; empty: it is no bias.
-std::string weight_of_bias(const std::string &tensor) {
-  constexpr std::string_view k_bias = ".bias";
-  if (!tensor.ends_with(k_bias)) return {};
-  return tensor.substr(0, tensor.size() - k_bias.size()) + ".weight";
-}
-
 NamedReplacement with_path(const std::string &parameter, Factor value) {
   const size_t dot = parameter.find_last_of('.');
   return {.module = parameter.substr(0, dot),
@@ -292,10 +285,9 @@ std::optional<NamedReplacement> name_vector(const HfNames &names, const Replacem
     if (!numbers) continue;
     Factor value = replaced.value;
     if (row.plus_one) {
-      std::vector<float> numbers_of(static_cast<size_t>(value.n_elements()));
-      to_f32(value, 0, numbers_of);
-      for (float &number : numbers_of) number -= 1;
-      value = make_factor(value.ne, std::move(numbers_of));
+      auto values = numbers_of(value);
+      for (float &number : values) number -= 1;
+      value = make_factor(value.ne, std::move(values));
     }
     return with_path(full_path(row.hf_path, numbers->i_layer), std::move(value));
   }

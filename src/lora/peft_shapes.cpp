@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "lora/factor_ops.h"
-#include "lora/peft_stacks.h"
+#include "lora/peft_joins.h"
 
 namespace patchbay {
 namespace {
@@ -30,10 +30,6 @@ struct Mismatch {
                    .wanted = std::move(mismatch.wanted),
                    .found = std::move(mismatch.found),
                    .hint = std::move(mismatch.hint)});
-}
-
-std::string torch_shape(const SafeTensor &tensor) {
-  return fmt::format("[{}]", fmt::join(tensor.shape, ", "));
 }
 
 /// Tables differ in height when tokens were added before the training.
@@ -68,7 +64,7 @@ void check_vector(const std::string &path, const SafeTensor *vector, int64_t n) 
   if (vector == nullptr || (vector->shape.size() == 1 && vector->shape[0] == n)) return;
   refuse(path, {.item = vector->name,
                 .wanted = fmt::format("[{}]", n),
-                .found = torch_shape(*vector),
+                .found = format_shape(*vector),
                 .hint = k_another_base});
 }
 
@@ -83,13 +79,13 @@ void check_halves(const PeftConfig &config, const std::string &path, const Place
   if (a.shape[1] * a_factor != n_a) {
     refuse(path, {.item = a.name,
                   .wanted = fmt::format("[r, {}] in torch order", n_a / a_factor),
-                  .found = torch_shape(a),
+                  .found = format_shape(a),
                   .hint = is_embed ? hint_for_rows(use, a.shape[1]) : k_another_base});
   }
   if (b.shape[0] != n_b) {
     refuse(path, {.item = b.name,
                   .wanted = fmt::format("[{}, r] in torch order", n_b),
-                  .found = torch_shape(b),
+                  .found = format_shape(b),
                   .hint = is_embed ? k_another_base : hint_for_rows(use, b.shape[0])});
   }
   const int64_t b_factor = rank_factor(config, placed);
@@ -152,7 +148,7 @@ void check_linear(const PeftConfig &config, const std::string &path, const PeftM
            {.item = module.path,
             .problem = "has factors of incorrect shape",
             .wanted = fmt::format("lora_A [r, {}] and lora_B [{}, r] in torch order", n_in, n_out),
-            .found = fmt::format("{} and {}", torch_shape(a), torch_shape(b)),
+            .found = fmt::format("{} and {}", format_shape(a), format_shape(b)),
             .hint = k_another_base});
   }
   if (a.shape[0] != b.shape[1]) {
@@ -281,7 +277,7 @@ FusedShape check_fused_shapes(const PeftConfig &config, const std::string &path,
     refuse(path, {.item = placed.parameter,
                   .wanted = fmt::format("lora_A [r, {}] and lora_B [{}, r] in torch order",
                                         shape.n_in, shape.n_out),
-                  .found = fmt::format("{} and {}", torch_shape(a), torch_shape(b)),
+                  .found = fmt::format("{} and {}", format_shape(a), format_shape(b)),
                   .hint = k_another_base});
   }
   if (a.shape[0] != b.shape[1] || shape.n_rank * n_expert != a.shape[0]) {

@@ -12,6 +12,7 @@
 #include "lora/adaptable.h"
 #include "lora/adapter_changes.h"
 #include "model/base_tensors.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {

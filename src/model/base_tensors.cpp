@@ -51,8 +51,7 @@ void BaseTensors::read_rows(const GgufTensor &tensor, int64_t first, std::span<f
 }
 
 void BaseTensors::unfold(const GgufTensor &tensor, std::span<float> row) const {
-  const bool is_folded = folding_ && (folding_->linears.contains(tensor.name) ||
-                                      folding_->tables.contains(tensor.name));
+  const bool is_folded = folding_ && folding_->folds(tensor.name);
   if (!is_folded) return;
   const auto block = static_cast<size_t>(folding_->block_size);
   for (size_t i = 0; i < row.size(); i += block) walsh_hadamard(row.subspan(i, block));

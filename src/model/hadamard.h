@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gguf/gguf_file.h"
@@ -21,6 +22,11 @@ struct HadamardFolding {
   std::map<int64_t, std::vector<float>> signs;  ///< +1 or -1, by input width; empty: all +1
   std::set<std::string, std::less<>> linears;   ///< weights that are multiplied
   std::set<std::string, std::less<>> tables;    ///< weights whose rows are looked up
+
+  /// Whether the file holds this weight folded.
+  [[nodiscard]] bool folds(std::string_view weight) const {
+    return linears.contains(weight) || tables.contains(weight);
+  }
 };
 
 /// The folding that a model file states; nullopt when it has no such key. Throws LoadError for

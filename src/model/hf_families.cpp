@@ -159,7 +159,7 @@ constexpr VectorRow k_deepseek2_vectors[] = {
     {"layers.#.mlp.gate.e_score_correction_bias", "blk.#.exp_probs_b.bias"},
 };
 
-constexpr StackedRow k_stacked_rows[] = {
+constexpr JoinedRow k_joined_rows[] = {
     {.hf_path = "layers.#.self_attn.qkv_proj",
      .target = "blk.#.attn_qkv.weight",
      .part_paths = {"layers.#.self_attn.q_proj", "layers.#.self_attn.k_proj",
@@ -255,7 +255,7 @@ const HfNames *find_hf_names(std::string_view arch) {
   return found == std::end(k_families) ? nullptr : &found->names;
 }
 
-std::span<const StackedRow> stacked_rows() { return k_stacked_rows; }
+std::span<const JoinedRow> joined_rows() { return k_joined_rows; }
 
 std::string_view arch_of_model_type(std::string_view model_type) {
   const auto *found = std::ranges::find(k_model_types, model_type, &ModelType::model_type);

@@ -17,7 +17,7 @@ namespace patchbay {
 
 /// Modules that may be one in the adapter and several in the base, or the other way round, whatever
 /// the family.
-[[nodiscard]] std::span<const StackedRow> stacked_rows();
+[[nodiscard]] std::span<const JoinedRow> joined_rows();
 
 // For families with a graph.
 extern const HfNames k_hf_llama;

@@ -54,7 +54,7 @@ struct SplitRow {
 /// A linear module whose rows are those of others, one below the other. Which of the two a model
 /// has depends on its family, and which of the two a GGUF file holds on how it was made: an adapter
 /// of the one fits a base of the other.
-struct StackedRow {
+struct JoinedRow {
   std::string_view hf_path;                    ///< of the whole, as in NameRow
   std::string_view target;                     ///< of the whole
   std::array<std::string_view, 3> part_paths;  ///< the last may be empty

@@ -51,7 +51,7 @@ RotationStore::RotationStore(const std::string &path, const HadamardFolding &fol
   fill(folding);
   for (const auto &spec : table.specs()) {
     const std::string &stored = spec.is_tied() ? spec.tied_to->name : spec.name;
-    const bool folded = folding.linears.contains(stored) || folding.tables.contains(stored);
+    const bool folded = folding.folds(stored);
     if (folded) spec.weight->rotation = rotation_of(spec.ne[0]);
   }
 }

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "server/generate.h"
-#include "server/llama_slots.h"
 #include "server/output_fields.h"
 #include "server/prompt_fields.h"
 #include "server/sampling_fields.h"
+#include "server/slot_field.h"
 
 namespace patchbay {
 namespace {

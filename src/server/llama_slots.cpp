@@ -81,11 +81,6 @@ Json slot_json(size_t id, uint32_t n_ctx, Json settings) {
   return json;
 }
 
-std::optional<uint32_t> read_slot(JsonFields &fields, const Service &service) {
-  const auto id = fields.integer("id_slot", -1, static_cast<int64_t>(service.n_seqs_max) - 1);
-  return id && *id >= 0 ? std::optional(static_cast<uint32_t>(*id)) : std::nullopt;
-}
-
 void add_llama_slots(Router &router, Service &service) {
   if (!service.has_slots) return;
   router.add(

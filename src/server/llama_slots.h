@@ -11,9 +11,6 @@ namespace patchbay {
 /// One element of GET /slots; `settings` may be null.
 [[nodiscard]] Json slot_json(size_t id, uint32_t n_ctx, Json settings);
 
-/// llama-server's field id_slot; -1 is none. Errors stay in `fields`.
-[[nodiscard]] std::optional<uint32_t> read_slot(JsonFields &fields, const Service &service);
-
 /// llama-server's GET /slots: as many slots as answers may be in the making. `service` outlives the
 /// router.
 void add_llama_slots(Router &router, Service &service);

@@ -4,9 +4,9 @@
 
 #include "engine/loaded_model.h"
 #include "server/chat_format.h"
-#include "server/llama_slots.h"
 #include "server/output_fields.h"
 #include "server/sampling_fields.h"
+#include "server/slot_field.h"
 
 namespace patchbay {
 namespace {

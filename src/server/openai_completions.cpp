@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "server/generate.h"
-#include "server/llama_slots.h"
 #include "server/openai_format.h"
 #include "server/output_fields.h"
 #include "server/prompt_fields.h"
 #include "server/sampling_fields.h"
+#include "server/slot_field.h"
 
 namespace patchbay {
 namespace {

@@ -1,4 +1,5 @@
 #include "server/slot_files.h"
+#include "engine/session_file.h"
 
 #include <fmt/format.h>
 
@@ -29,11 +30,10 @@ bool is_file_name(const std::string &name) {
 Expected<void> check_may_be_written(const std::filesystem::path &path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return {};
-  constexpr std::string_view k_magic = "PBSESSN\n";
-  std::string begin(k_magic.size(), '\0');
+  std::string begin(k_session_magic.size(), '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  if (file && begin == k_magic) return {};
+  if (file && begin == k_session_magic) return {};
   return fail(
       ErrorCode::invalid_argument,
       fmt::format("filename: '{}' is there and no saved session", path.filename().string()));

@@ -107,7 +107,7 @@ MergeReport merge(const LoadedModel &base, std::span<const MergedAdapter> changi
                   const MergeOptions &options) {
   check_aloras(merged, options.allow_alora);
   check_effect(changing, base.info.path);
-  const auto plan = plan_merge(base, changes_of(changing), options.type);
+  const auto plan = plan_merge(base, tensor_changes(changing), options.type);
   const auto files =
       plan_files(output, merged_metadata(*base.file, merged, options.type, options.combine),
                  planned(plan->tensors), options.split_max_bytes);

@@ -97,10 +97,8 @@ class Planner {
 
   /// Null for a weight that is not folded.
   [[nodiscard]] const HadamardFolding *folding_of(std::string_view name) const {
-    if (!plan_->folding) return nullptr;
-    const HadamardFolding &folding = *plan_->folding;
-    const bool is_folded = folding.linears.contains(name) || folding.tables.contains(name);
-    return is_folded ? &folding : nullptr;
+    const auto &folding = plan_->folding;
+    return folding && folding->folds(name) ? &*folding : nullptr;
   }
 
   void add(const std::string &name, const GgufTensor &source) {

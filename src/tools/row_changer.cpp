@@ -5,6 +5,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "lora/dora_terms.h"
 #include "lora/factor_ops.h"
 #include "model/fold_row.h"
 
@@ -13,16 +14,8 @@ namespace {
 
 using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-std::vector<float> numbers_of(const Factor &factor) {
-  std::vector<float> values(static_cast<size_t>(factor.n_elements()));
-  to_f32(factor, 0, values);
-  return values;
-}
-
 /// B [n_rank, n_out] as n_rank rows of n_out numbers.
-std::vector<float> transposed_numbers(const Factor &b) {
-  return numbers_of(gather(b, {b.ne[1], b.ne[0], 1}, {b.ne[0], 1, 0}));
-}
+std::vector<float> transposed_numbers(const Factor &b) { return numbers_of(transposed(b)); }
 
 void fold_rows(const HadamardFolding *folding, int64_t n_per_row, std::span<float> rows) {
   if (folding == nullptr) return;
@@ -30,10 +23,10 @@ void fold_rows(const HadamardFolding *folding, int64_t n_per_row, std::span<floa
     fold_row(*folding, rows.first(static_cast<size_t>(n_per_row)));
 }
 
-float length(std::span<const float> row) {
+float squared_length(std::span<const float> row) {
   double sum = 0;
   for (const float value : row) sum += static_cast<double>(value) * value;
-  return static_cast<float>(std::sqrt(sum));
+  return static_cast<float>(sum);
 }
 
 }  // namespace
@@ -89,7 +82,7 @@ std::vector<float> RowChanger::column_gains(const LowRank &low_rank, const Facto
                  });
   std::vector<float> gains = numbers_of(lengths);
   for (size_t i = 0; i < gains.size(); ++i)
-    gains[i] = static_cast<float>(gains[i] / std::sqrt(squares[i]));
+    gains[i] = dora_gain(gains[i], static_cast<float>(squares[i]));
   return gains;
 }
 
@@ -131,8 +124,10 @@ void RowChanger::add(const LowRank &low_rank, RowChunk chunk, std::span<const fl
   for (size_t i_row = 0; i_row < static_cast<size_t>(chunk.n_rows); ++i_row) {
     const auto row = std::span(delta).subspan(i_row * n_per_row, n_per_row);
     const bool by_row = !low_rank.lengths.empty();
-    const float gain =
-        by_row ? low_rank.lengths[static_cast<size_t>(chunk.first) + i_row] / length(row) : 1;
+    const float gain = by_row
+                           ? dora_gain(low_rank.lengths[static_cast<size_t>(chunk.first) + i_row],
+                                       squared_length(row))
+                           : 1;
     for (size_t i = 0; i < n_per_row; ++i) {
       const size_t at = i_row * n_per_row + i;
       changed[at] += (by_row ? gain : low_rank.gains[i]) * row[i] - base[at];

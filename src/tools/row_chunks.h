@@ -22,7 +22,4 @@ void for_each_chunk(int64_t n_rows, int64_t n_per_expert, int64_t n_per_chunk, u
 /// to stay in its cache.
 [[nodiscard]] int64_t rows_per_chunk(int64_t n_per_row);
 
-/// As many threads as there are cores for this process.
-[[nodiscard]] uint32_t all_cores();
-
 }  // namespace patchbay

@@ -4,19 +4,10 @@
 #include <string_view>
 
 #include "lora/factor_ops.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {
-
-std::vector<float> numbers_of(const Factor &factor) {
-  std::vector<float> values(static_cast<size_t>(factor.n_elements()));
-  to_f32(factor, 0, values);
-  return values;
-}
-
-Factor transposed(const Factor &factor) {
-  return gather(factor, {factor.ne[1], factor.ne[0], 1}, {factor.ne[0], 1, 0});
-}
 
 bool has(const Factor &factor) { return factor.n_elements() > 0; }
 
@@ -39,13 +30,7 @@ bool is_same_replacement(const TensorChange::NewNumbers &one,
 
 }  // namespace
 
-std::string bias_of(std::string_view weight) {
-  constexpr std::string_view k_weight = ".weight";
-  if (weight.ends_with(k_weight)) weight.remove_suffix(k_weight.size());
-  return std::string(weight) + ".bias";
-}
-
-TensorChanges changes_of(std::span<const MergedAdapter> adapters) {
+TensorChanges tensor_changes(std::span<const MergedAdapter> adapters) {
   TensorChanges changes;
   for (const auto &[adapter, strength] : adapters) {
     if (strength == 0) continue;

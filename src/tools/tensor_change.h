@@ -39,10 +39,7 @@ struct TensorChange {
 using TensorChanges = std::map<std::string, TensorChange, std::less<>>;
 
 /// All that the adapters change; nothing from one whose strength is 0.
-[[nodiscard]] TensorChanges changes_of(std::span<const MergedAdapter> adapters);
-
-/// The bias that belongs to a linear weight: "blk.0.attn_q.weight" -> "blk.0.attn_q.bias".
-[[nodiscard]] std::string bias_of(std::string_view weight);
+[[nodiscard]] TensorChanges tensor_changes(std::span<const MergedAdapter> adapters);
 
 /// Whether a table and the head tied to it are changed to the same numbers, so that one tensor
 /// still serves both.

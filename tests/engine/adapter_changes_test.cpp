@@ -5,6 +5,7 @@
 
 #include "engine/rich_adapter.h"
 #include "engine/step_support.h"
+#include "model/tensor_names.h"
 
 namespace patchbay {
 namespace {

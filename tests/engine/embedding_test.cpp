@@ -212,7 +212,7 @@ TEST_F(EmbeddingTest, NumbersThatAreNotFiniteEndTheirOwnRequest) {
   run(*core);
   bad.drain();
   ASSERT_TRUE(bad.end && bad.end->error);
-  EXPECT_EQ(bad.end->error->code, ErrorCode::internal);
+  EXPECT_EQ(bad.end->error->code, ErrorCode::invalid_argument);
   EXPECT_THAT(take(good), Each(testing::Truly([](float x) { return std::isfinite(x); })));
 }
 

@@ -223,7 +223,7 @@ TEST_F(EngineCoreTest, NumbersThatOverflowEndTheirOwnRequestOnly) {
   bad.drain();
   good.drain();
   ASSERT_TRUE(bad.end && bad.end->error);
-  EXPECT_EQ(bad.end->error->code, ErrorCode::internal);
+  EXPECT_EQ(bad.end->error->code, ErrorCode::invalid_argument);
   EXPECT_EQ(good.choices, run_cold(model_, good.job->request).choices);
   EXPECT_EQ(core->stats().n_kv_tokens_used, 0U);
 }

@@ -24,12 +24,6 @@ struct RichParts {
   bool matrices = false;  ///< of two weights, in place of their pairs
 };
 
-inline std::vector<float> numbers_of(const Factor &factor) {
-  std::vector<float> values(static_cast<size_t>(factor.n_elements()));
-  to_f32(factor, 0, values);
-  return values;
-}
-
 inline std::vector<float> base_numbers(const BaseInfo &base, const std::string &name) {
   const GgufTensor &tensor = *base.tensors->find(name);
   std::vector<float> values(static_cast<size_t>(tensor.ne[0] * tensor.ne[1] * tensor.ne[2]));

@@ -235,7 +235,7 @@ def differences(seen: list[Seen], references: References) -> list[str]:
 
 
 def memory_kb(process_id: int) -> int:
-    """Resident memory that is not a file's: the model and adapters are mapped."""
+    """Resident memory that is not a file's: the model is mapped."""
     for line in pathlib.Path(f"/proc/{process_id}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1])

@@ -13,6 +13,7 @@
 namespace patchbay {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -106,6 +107,24 @@ TEST(Merge, BringsRowsOfDoraToTheirLengths) {
                     changed[static_cast<size_t>(i)] * length / std::sqrt(sum), 1e-5);
       }
     }
+  }
+}
+
+TEST(Merge, RowsThatAChangeTakesAwayStayZeroUnderDora) {
+  const TempDir dir;
+  // A base of zeros and an adapter whose B is zero there.
+  const auto base = load_model(dir.write(
+      "zeros.gguf",
+      build_tiny_model(tiny_llama(), [](const TensorSpec &spec, std::vector<float> &values) {
+        if (spec.name == k_q || spec.name == k_table) std::fill(values.begin(), values.end(), 0.0F);
+      }).bytes()));
+  for (const char *target : {k_q, k_table}) {
+    FactorPair pair = random_pair(*base, target, 1);
+    pair.b = scaled_f32(pair.b, 0);
+    const auto &use = *base->info.find_use(target);
+    pair.magnitude = random_numbers({use.kind == UseKind::embed ? use.ne[0] : use.ne[1], 1, 1}, 9);
+    const Merged merged(*base, {adapter_of({pair})}, dir);
+    EXPECT_THAT(numbers_of(merged.file, target), Each(0.0F));
   }
 }
 

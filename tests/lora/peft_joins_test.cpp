@@ -62,7 +62,7 @@ std::vector<float> counted(size_t n, float first) {
   return values;
 }
 
-TEST(PeftStacks, AModuleOfQKAndVIsThreeWeightsHere) {
+TEST(PeftJoins, AModuleOfQKAndVIsThreeWeightsHere) {
   const Matrix a = numbered(2, 8, 1);
   const Matrix b = numbered(16, 2, 2);
   PeftBuilder builder;
@@ -75,7 +75,7 @@ TEST(PeftStacks, AModuleOfQKAndVIsThreeWeightsHere) {
   EXPECT_EQ(delta(*adapter->find("blk.0.attn_v.weight")).values, rows(all, 12, 4).values);
 }
 
-TEST(PeftStacks, LengthsAndBiasesAreDealtWithTheRows) {
+TEST(PeftJoins, LengthsAndBiasesAreDealtWithTheRows) {
   PeftBuilder builder;
   builder.config["use_dora"] = true;
   builder.pair(std::string(k_mlp) + "gate_up_proj", 8, 24);
@@ -93,7 +93,7 @@ TEST(PeftStacks, LengthsAndBiasesAreDealtWithTheRows) {
   EXPECT_EQ(numbers(biased->find("blk.0.attn_v.weight")->bias), counted(4, 12));
 }
 
-TEST(PeftStacks, ModulesOfQKAndVAreOneWeightHere) {
+TEST(PeftJoins, ModulesOfQKAndVAreOneWeightHere) {
   const std::string name = k_attention;
   for (const std::string arch : {"llama", "gemma3"}) {
     for (const bool scales_differ : {false, true}) {
@@ -121,7 +121,7 @@ TEST(PeftStacks, ModulesOfQKAndVAreOneWeightHere) {
   }
 }
 
-TEST(PeftStacks, GateAndUpAreOneWeightHereAlsoWhereItHasTheNameOfUp) {
+TEST(PeftJoins, GateAndUpAreOneWeightHereAlsoWhereItHasTheNameOfUp) {
   const Matrix a = numbered(2, 8, 1);
   const Matrix b = numbered(12, 2, 2);
   PeftBuilder builder;
@@ -132,7 +132,7 @@ TEST(PeftStacks, GateAndUpAreOneWeightHereAlsoWhereItHasTheNameOfUp) {
   EXPECT_EQ(rows(all, 12, 12).values, whole_delta(b, a).values);
 }
 
-TEST(PeftStacks, BiasesTakeTheScaleThatIsFoldedIntoTheirPart) {
+TEST(PeftJoins, BiasesTakeTheScaleThatIsFoldedIntoTheirPart) {
   PeftBuilder builder;
   builder.config["lora_bias"] = true;
   builder.config["alpha_pattern"] = {{"up_proj", 6}};
@@ -148,7 +148,7 @@ TEST(PeftStacks, BiasesTakeTheScaleThatIsFoldedIntoTheirPart) {
   EXPECT_EQ(bias[12 + 3], 3 * 4);
 }
 
-TEST(PeftStacks, LengthsOfSomeRowsOnlyAreRefused) {
+TEST(PeftJoins, LengthsOfSomeRowsOnlyAreRefused) {
   PeftBuilder builder;
   builder.config["use_dora"] = true;
   for (const std::string part : {"gate_proj", "up_proj"}) {
@@ -162,7 +162,7 @@ TEST(PeftStacks, LengthsOfSomeRowsOnlyAreRefused) {
               AllOf(HasSubstr("model.layers.0.mlp.up_proj"), HasSubstr("for some rows of")));
 }
 
-TEST(PeftStacks, ShapesThatDoNotFitAreRefused) {
+TEST(PeftJoins, ShapesThatDoNotFitAreRefused) {
   PeftBuilder whole;
   whole.pair(std::string(k_attention) + "qkv_proj", 8, 20);
   EXPECT_THAT(load_failure([&] { (void)whole.load(dense_base()); }),

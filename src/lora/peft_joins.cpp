@@ -1,4 +1,4 @@
-#include "lora/peft_stacks.h"
+#include "lora/peft_joins.h"
 
 #include <algorithm>
 #include <span>
