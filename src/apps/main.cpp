@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <new>
 #include <stdexcept>
@@ -40,6 +41,7 @@ int check_output(int exit_code) {
 int main(int argc, char **argv) {
   using namespace patchbay;
   occupy_closed_streams();
+  signal(SIGXFSZ, SIG_IGN);  // a file that would be too long is an error of writing it
   try {
     const CommandLine line = parse_command_line(argc, argv);
     return check_output(line.command ? line.command() : line.exit_code);

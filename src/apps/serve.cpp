@@ -27,8 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// SIGTERM and SIGINT as something to wait for. Made before any other thread, which then leaves
-/// them alone.
+/// SIGTERM, SIGINT and SIGHUP as something to wait for. Made before any other thread, which then
+/// leaves them alone.
 class EndSignals {
  public:
   EndSignals() {
@@ -36,6 +36,7 @@ class EndSignals {
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);  // the terminal is gone: as good a reason to end well
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     fd_ = signalfd(-1, &signals, SFD_CLOEXEC);
     if (fd_ < 0) throw LoadError({.problem = "signals cannot be waited for"});
@@ -156,7 +157,8 @@ int serve(const ServeArguments &arguments) {
   Router router(service.keys, service.is_draining, CorsRules(arguments.http.cors_origins));
   add_all_routes(router, service);
   HttpServer server(
-      arguments.http, [&router](Exchange &exchange) { return router.handle(exchange); },
+      arguments.http, [&router](const HttpRequest &head) { return router.refuse_unread(head); },
+      [&router](Exchange &exchange) { return router.handle(exchange); },
       [&service, format = arguments.log_format](const Exchange &exchange, auto took) {
         note_exchange(service, format, exchange, took);
       });

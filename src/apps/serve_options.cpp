@@ -130,7 +130,9 @@ void add_limits(CLI::App &app, HttpOptions &http) {
 
 void add_http(CLI::App &app, ServeArguments &arguments) {
   HttpOptions &http = arguments.http;
-  app.add_option("--host", http.host, "address to listen on")->capture_default_str();
+  app.add_option("--host", http.host, "address to listen on")
+      ->check(check_not_empty)
+      ->capture_default_str();
   number<uint16_t>(app, "--port", http.port, 0, 65535, "port to listen on; 0: any free one");
   number(app, "--threads-http", http.n_threads, 1U, 256U, "threads for connections");
   app.add_option_function<std::vector<std::string>>(

@@ -100,7 +100,9 @@ void read_adapter_names(JsonFields &fields, AdapterWish &wish) {
   const Json *request = fields.object("lora_request");
   if (request == nullptr) return;
   JsonFields inner(*request, "lora_request");
-  take("lora_request.lora_name", inner.text("lora_name"));
+  const auto name = inner.text("lora_name");
+  if (!name) inner.refuse("lora_name", "an adapter's name", *request);
+  take("lora_request.lora_name", name);
   if (inner.error() != nullptr) fields.take_error(*inner.error());
 }
 

@@ -64,10 +64,13 @@ Expected<fs::path> AdapterFiles::resolve(std::string_view path) const {
 }
 
 Expected<fs::path> AdapterFiles::find(std::string_view name) const {
-  if (!folders_.empty() && check_adapter_name(name)) {
-    for (const std::string ending : {"", ".gguf"}) {
-      if (auto found = resolve(std::string(name) + ending)) return found;
-    }
+  // One adapter has one name, or requests could have it loaded under any number of them.
+  const bool is_plain = name == fs::path(name).lexically_normal() && !name.ends_with('/');
+  if (!folders_.empty() && check_adapter_name(name) && is_plain && name != ".") {
+    std::error_code ignored;
+    if (auto found = resolve(name); found && fs::is_directory(*found, ignored)) return found;
+    auto found = resolve(std::string(name) + ".gguf");
+    if (found && !fs::is_directory(*found, ignored)) return found;
   }
   return fail(ErrorCode::not_found, fmt::format("there is no adapter '{}'", name));
 }

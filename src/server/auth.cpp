@@ -43,7 +43,11 @@ Expected<KeyLine> read_json_key(std::string_view line) {
   key.principal.name = fields.text("name").value_or("");
   key.principal.is_admin = fields.flag("admin").value_or(false);
   key.principal.tenant = fields.text("tenant").value_or(key.principal.name);
-  if (fields.any("adapters") != nullptr) key.principal.adapters = fields.texts("adapters");
+  if (json->contains("adapters")) {
+    if (!json->at("adapters").is_array())
+      return fail(ErrorCode::invalid_argument, "adapters has the wrong type");
+    key.principal.adapters = fields.texts("adapters");
+  }
   if (fields.error() != nullptr) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} has the wrong type", fields.error()->param));
@@ -101,6 +105,14 @@ void KeyRing::add_file(const std::filesystem::path &path) {
                        .problem = key.error().message});
     }
     if (key->text.empty()) continue;
+    const auto is_same = [digest = digest_of_key(key->text)](const Key &one) {
+      return one.digest == digest;
+    };
+    if (std::ranges::any_of(keys_, is_same)) {
+      throw LoadError({.path = path.string(),
+                       .item = fmt::format("line {}", i),
+                       .problem = "has the key of an earlier one"});
+    }
     keys_.push_back({digest_of_key(key->text), key->principal});
   }
   if (file.bad()) throw LoadError({.path = path.string(), .problem = "cannot be read to its end"});

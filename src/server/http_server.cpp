@@ -72,8 +72,10 @@ std::string request_id_of(const HttpRequest &request, uint64_t n_requests) {
 
 }  // namespace
 
-HttpServer::HttpServer(const HttpOptions &options, HttpHandler handler, HttpObserver observer)
+HttpServer::HttpServer(const HttpOptions &options, HttpGate gate, HttpHandler handler,
+                       HttpObserver observer)
     : options_(options),
+      gate_(std::move(gate)),
       handler_(std::move(handler)),
       observer_(std::move(observer)),
       acceptor_(context_) {
@@ -152,7 +154,7 @@ asio::awaitable<void> HttpServer::turn_away(std::shared_ptr<ByteStream> stream) 
 }
 
 asio::awaitable<void> HttpServer::serve_requests(std::shared_ptr<ByteStream> stream) {
-  RequestReader reader(*stream, options_.limits);
+  RequestReader reader(*stream, options_.limits, gate_);
   bool goes_on = true;
   while (goes_on) {
     ReadRequest read = co_await reader.read();

@@ -31,7 +31,7 @@ class HttpServer {
  public:
   /// Listens when it returns. Throws LoadError: the address cannot be used, or a certificate cannot
   /// be read.
-  HttpServer(const HttpOptions &options, HttpHandler handler, HttpObserver observer);
+  HttpServer(const HttpOptions &options, HttpGate gate, HttpHandler handler, HttpObserver observer);
   /// Ends everything at once.
   ~HttpServer();
   HttpServer(const HttpServer &) = delete;
@@ -54,6 +54,7 @@ class HttpServer {
   asio::awaitable<bool> answer(std::shared_ptr<ByteStream> stream, ReadRequest read);
 
   HttpOptions options_;
+  HttpGate gate_;
   HttpHandler handler_;
   HttpObserver observer_;
   std::optional<asio::ssl::context> tls_;

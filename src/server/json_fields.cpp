@@ -33,6 +33,16 @@ void JsonFields::refuse(const std::string &name, const std::string &wanted, cons
   error_.error.message = fmt::format("{} must be {}, found {}", subject, wanted, describe(found));
 }
 
+void JsonFields::refuse_unsupported(std::initializer_list<const char *> names) {
+  for (const char *name : names) {
+    const Json *value = any(name);
+    const bool asks_nothing =
+        value == nullptr || *value == false || *value == 0 ||
+        ((value->is_structured() || value->is_string()) && (value->empty() || *value == ""));
+    if (!asks_nothing) refuse(name, "nothing, as it is not supported here", *value);
+  }
+}
+
 void JsonFields::take_error(const ApiError &error) {
   if (is_wrong_) return;
   is_wrong_ = true;

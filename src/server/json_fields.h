@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ class JsonFields {
 
   /// Remembers an error about a member, unless there is one already.
   void refuse(const std::string &name, const std::string &wanted, const Json &found);
+  /// Refuses those of the members that ask for something, where doing without it would be a wrong
+  /// answer. Null, false, 0 and what is empty ask for nothing.
+  void refuse_unsupported(std::initializer_list<const char *> names);
   /// The same with one that was found elsewhere.
   void take_error(const ApiError &error);
   /// Null: none.

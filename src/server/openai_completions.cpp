@@ -130,8 +130,7 @@ const Json *one_prompt(const Json *prompt) {
 
 /// Fields of OpenAI's that would change the answer, in values that ask for nothing.
 void check_unsupported(JsonFields &fields, const Request &request) {
-  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
-    fields.refuse("suffix", "nothing: texts are not filled in", Json(*suffix));
+  fields.refuse_unsupported({"suffix"});
   const auto best_of = fields.integer("best_of", 1, std::numeric_limits<int64_t>::max());
   if (best_of && *best_of != request.n_choices)
     fields.refuse("best_of", "as many as n: answers are not chosen among", Json(*best_of));

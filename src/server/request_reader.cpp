@@ -12,6 +12,8 @@ namespace {
 
 namespace http = boost::beast::http;
 using Clock = std::chrono::steady_clock;
+constexpr const char *k_unknown_coding = "Transfer-Encoding must be chunked and nothing else";
+
 using BeastParser = http::request_parser<http::string_body>;
 
 /// In OpenAI's shape, which most clients read: the request's own dialect is not known yet.
@@ -32,13 +34,20 @@ ReadRequest refuse(const boost::system::error_code &error, const HttpLimits &lim
   return refuse(400, fmt::format("not HTTP as it is defined: {}", error.message()));
 }
 
-HttpRequest take(BeastParser &parser) {
-  auto message = parser.release();
+HttpRequest head_of(const BeastParser &parser) {
+  const auto &message = parser.get();
   HttpRequest request{.method = std::string(message.method_string())};
   for (const auto &field : message)
     request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
-  request.body = std::move(message.body());
   return request;
+}
+
+/// How long a body of any other coding is cannot be told, so nothing that follows it can be read
+/// (RFC 9112, section 6.3).
+bool has_unknown_coding(const BeastParser &parser) {
+  const auto [first, end] = parser.get().equal_range(http::field::transfer_encoding);
+  return first != end &&
+         (std::next(first) != end || !equals_ignoring_case(first->value(), "chunked"));
 }
 
 /// Feeds what is unread; an error code other than need_more is final.
@@ -86,6 +95,14 @@ asio::awaitable<ReadRequest> RequestReader::read() {
     if (parser.is_done()) break;
     if (is_head && parser.is_header_done()) {
       is_head = false;
+      if (has_unknown_coding(parser)) co_return refuse(400, k_unknown_coding);
+      HttpRequest head = head_of(parser);
+      if (auto answer = parse_target(parser.get().target(), head) ? gate_(head) : std::nullopt) {
+        ReadRequest refused;
+        refused.refusal = std::move(*answer);
+        refused.keep_alive = false;
+        co_return refused;
+      }
       deadline = Clock::now() + limits_.body;
       if (parser.get()[http::field::expect] == "100-continue") {
         const bool written = co_await stream_.write("HTTP/1.1 100 Continue\r\n\r\n", limits_.write);
@@ -98,8 +115,10 @@ asio::awaitable<ReadRequest> RequestReader::read() {
   ReadRequest result;
   result.keep_alive = parser.keep_alive();
   result.is_http11 = parser.get().version() >= 11;
+  if (has_unknown_coding(parser)) co_return refuse(400, k_unknown_coding);
   const std::string target(parser.get().target());
-  HttpRequest request = take(parser);
+  HttpRequest request = head_of(parser);
+  request.body = std::move(parser.get().body());
   if (!parse_target(target, request)) co_return refuse(400, "the request's target is no path");
   result.request = std::move(request);
   co_return result;

@@ -3,6 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,10 +22,15 @@ struct ReadRequest {
   bool is_http11 = true;
 };
 
+/// Given a request without its body: the answer, when it needs not be read for that.
+using HttpGate = std::function<std::optional<HttpResponse>(const HttpRequest &head)>;
+
 /// Reads the requests of one connection, one after the other.
 class RequestReader {
  public:
-  RequestReader(ByteStream &stream, const HttpLimits &limits) : stream_(stream), limits_(limits) {}
+  /// All outlive the reader. `gate` is asked before a body is waited for.
+  RequestReader(ByteStream &stream, const HttpLimits &limits, const HttpGate &gate)
+      : stream_(stream), limits_(limits), gate_(gate) {}
 
   [[nodiscard]] asio::awaitable<ReadRequest> read();
 
@@ -35,6 +41,7 @@ class RequestReader {
 
   ByteStream &stream_;
   const HttpLimits &limits_;
+  const HttpGate &gate_;
   std::string unread_;  // came with earlier bytes
 };
 

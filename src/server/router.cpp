@@ -96,6 +96,14 @@ Router::Found Router::find(const HttpRequest &request) const {
   return found;
 }
 
+std::optional<HttpResponse> Router::refuse_unread(const HttpRequest &head) const {
+  Found found = find(head);
+  if (found.route != nullptr || cors_.preflight(head)) return std::nullopt;
+  for (auto &[name, value] : cors_.headers_for(head))
+    found.refusal.headers.emplace_back(name, value);
+  return std::move(found.refusal);
+}
+
 asio::awaitable<void> Router::handle(Exchange &exchange) const {
   for (auto &[name, value] : cors_.headers_for(exchange.request()))
     exchange.add_header(name, value);

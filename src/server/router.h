@@ -2,6 +2,7 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,9 @@ class Router {
   [[nodiscard]] const std::vector<Route> &routes() const { return routes_; }
 
   asio::awaitable<void> handle(Exchange &exchange) const;
+
+  /// What a request gets that needs no body to be refused; nullopt: handle() decides.
+  [[nodiscard]] std::optional<HttpResponse> refuse_unread(const HttpRequest &head) const;
 
  private:
   struct Found {

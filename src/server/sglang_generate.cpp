@@ -118,6 +118,8 @@ DialectRequest read_sglang(JsonFields &fields, const Service &service, bool stre
   const Json *given = fields.object("sampling_params");
   JsonFields params(given == nullptr ? none : *given, "sampling_params");
   read_params(params, service.defaults, asked.request);
+  params.refuse_unsupported(
+      {"regex", "json_schema", "ebnf", "structural_tag", "stop_token_ids", "min_new_tokens"});
   if (params.error() != nullptr) fields.take_error(*params.error());
   const bool wants_logprobs = fields.flag("return_logprob").value_or(false);
   if (wants_logprobs) asked.request.n_logprobs = 0;

@@ -1,4 +1,5 @@
 #include "server/slot_files.h"
+#include "base/regular_file.h"
 #include "engine/session_file.h"
 
 #include <fmt/format.h>
@@ -6,7 +7,7 @@
 #include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <fstream>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -31,9 +32,12 @@ Expected<void> check_may_be_written(const std::filesystem::path &path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return {};
   std::string begin(k_session_magic.size(), '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  if (file && begin == k_session_magic) return {};
+  try {
+    RegularFile::open(path).read(std::as_writable_bytes(std::span(begin)));
+  } catch (const LoadError &) {
+    begin.clear();  // shorter, or no file
+  }
+  if (begin == k_session_magic) return {};
   return fail(
       ErrorCode::invalid_argument,
       fmt::format("filename: '{}' is there and no saved session", path.filename().string()));

@@ -118,6 +118,8 @@ DialectRequest read_tgi(JsonFields &fields, const Service &service, bool streams
   JsonFields parameters(given == nullptr ? none : *given, "parameters");
   read_parameters(parameters, service.defaults, asked.request);
   read_adapter_names(parameters, asked.wish);
+  parameters.refuse_unsupported(
+      {"grammar", "merged_adapters", "best_of", "watermark", "api_token"});
   const bool wants_details = parameters.flag("details").value_or(false);
   const bool wants_prompt = parameters.flag("return_full_text").value_or(false);
   const std::string inputs = fields.text("inputs").value_or("");

@@ -213,6 +213,36 @@ def certificate(tmp_path_factory):
     return folder
 
 
+def test_large_objects_and_lists_are_read_in_time_that_grows_with_them(model):
+    """Quadratic readers take minutes for these; other requests must not wait either."""
+    many = {f"k{i}": i for i in range(200000)}
+    listed = [{"zz": i} for i in range(300000)]
+    with ServerProcess(model) as server:
+        for extra in (many, {"zz": listed}):
+            assert server.post("/v1/completions", GREEDY | extra)[0] == 200
+        assert server.post("/v1/completions", GREEDY | {"lora": [{"name": "x"}] * 200000})[0] == 400
+        twice = b'{"prompt": "x", "temperature": 0, "max_tokens": 5, "prompt": "a"}'
+        assert server.post("/v1/completions", twice)[2]["choices"][0]["text"] == "bcdef"
+
+
+def test_who_has_no_key_sends_no_body(model):
+    with ServerProcess(model, "--api-key", "secret") as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as one:
+            one.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n{")
+            assert one.recv(1000).startswith(b"HTTP/1.1 401 ")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "chunked, gzip", "gzip, chunked", "identity"])
+def test_an_unknown_coding_ends_the_connection(model, coding):
+    smuggled = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with ServerProcess(model) as server, socket.create_connection(("127.0.0.1", server.port), timeout=10) as one:
+        one.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n".encode() + smuggled)
+        answer = b""
+        while part := one.recv(1000):
+            answer += part
+        assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1") == 1
+
+
 def test_tls_answers_who_speaks_it(model, certificate):
     flags = ("--ssl-cert-file", certificate / "one.pem", "--ssl-key-file", certificate / "one.key", "--timeout-header", 2)
     with ServerProcess(model, *flags, scheme="https") as server:

@@ -265,6 +265,25 @@ def test_a_file_that_changes_or_shrinks_neither_ends_the_server_nor_changes_answ
             assert text_of(server, model="moving").startswith("m")
 
 
+def test_an_adapter_of_the_folder_has_one_name(model, folder, tmp_path):
+    nested = tmp_path / "ad"
+    shutil.copytree(folder, nested)
+    with ServerProcess(model, "--lora-dir", nested) as server:
+        assert text_of(server, model="jump").startswith("m")
+        for alias in ("./jump", "././jump", "jump/", "jump//", "jump.gguf", "x/../jump", ".", "..", "../ad/jump"):
+            assert server.post("/v1/completions", GREEDY | {"model": alias})[0] in (400, 404), alias
+        assert len(server.get("/v1/models")[2]["data"]) == 2
+
+
+def test_what_generate_would_leave_out_is_refused(model):
+    with ServerProcess(model) as server:
+        for body in ({"inputs": "a", "parameters": {"grammar": {"type": "json"}}}, {"inputs": "a", "parameters": {"merged_adapters": {"ids": []}}},
+                     {"text": "a", "sampling_params": {"regex": "a"}}, {"text": "a", "sampling_params": {"stop_token_ids": [1]}},
+                     {"inputs": "a", "lora_request": {"name": "x"}}):
+            assert server.post("/generate", body)[0] == 400, body
+        assert server.post("/generate", {"text": "a", "sampling_params": {"regex": None, "stop_token_ids": [], "min_new_tokens": 0}})[0] == 200
+
+
 def test_an_alora_that_is_not_invoked_is_named(model, tmp_path):
     write_adapter(tmp_path / "late.gguf", "c", "m", **{"adapter.alora.invocation_tokens": Typed("u32", [1, 2])})
     with ServerProcess(model, "--lora-dir", tmp_path) as server:
