@@ -9,6 +9,11 @@ namespace {
 
 constexpr size_t k_longest_shown = 40;
 
+bool asks_nothing(const Json &value) {
+  if (value.is_string()) return value.get_ref<const std::string &>().empty();
+  return value.is_structured() ? value.empty() : value == false || value == 0;
+}
+
 }  // namespace
 
 std::string describe(const Json &value) {
@@ -36,10 +41,8 @@ void JsonFields::refuse(const std::string &name, const std::string &wanted, cons
 void JsonFields::refuse_unsupported(std::initializer_list<const char *> names) {
   for (const char *name : names) {
     const Json *value = any(name);
-    const bool asks_nothing =
-        value == nullptr || *value == false || *value == 0 ||
-        ((value->is_structured() || value->is_string()) && (value->empty() || *value == ""));
-    if (!asks_nothing) refuse(name, "nothing, as it is not supported here", *value);
+    if (value != nullptr && !asks_nothing(*value))
+      refuse(name, "nothing, as it is not supported here", *value);
   }
 }
 
