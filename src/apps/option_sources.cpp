@@ -14,6 +14,7 @@
 #include "apps/flat_toml.h"
 #include "apps/llama_flags.h"
 #include "base/error.h"
+#include "base/read_json.h"
 
 namespace patchbay {
 namespace {
@@ -31,15 +32,14 @@ std::string scalar_of(const std::filesystem::path &path, const std::string &key,
   throw wrong(path, key, "must be a text, a number, true or false, or a list of these");
 }
 
-ConfigValues read_json(const std::filesystem::path &path, const std::string &text) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception &error) {
-    throw wrong(path, "", fmt::format("is no JSON: {}", error.what()));
+ConfigValues values_of_json(const std::filesystem::path &path, const std::string &text) {
+  const auto json = read_json(text);
+  if (!json) {
+    const bool is_deep = json.error().fault == JsonFault::too_deep;
+    throw wrong(path, "", is_deep ? "is nested too deeply" : "is no JSON: " + json.error().message);
   }
   ConfigValues values;
-  for (const auto &[key, value] : json.items()) {
+  for (const auto &[key, value] : json->items()) {
     auto &list = values[key];
     if (!value.is_array()) {
       list.push_back(scalar_of(path, key, value));
@@ -50,7 +50,7 @@ ConfigValues read_json(const std::filesystem::path &path, const std::string &tex
   return values;
 }
 
-ConfigValues read_toml(const std::filesystem::path &path, const std::string &text) {
+ConfigValues values_of_toml(const std::filesystem::path &path, const std::string &text) {
   try {
     return parse_flat_toml(text);
   } catch (const std::invalid_argument &error) {
@@ -127,8 +127,8 @@ ConfigValues read_config_file(const std::filesystem::path &path) {
     throw wrong(path, "", "cannot be read as a configuration");
   const std::string all{std::istreambuf_iterator<char>(file), {}};
   const size_t begin = all.find_first_not_of(" \t\r\n");
-  return begin != std::string::npos && all[begin] == '{' ? read_json(path, all)
-                                                         : read_toml(path, all);
+  return begin != std::string::npos && all[begin] == '{' ? values_of_json(path, all)
+                                                         : values_of_toml(path, all);
 }
 
 std::vector<SourcedOption> options_of_environment(const std::vector<OptionInfo> &options,

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "base/read_json.h"
+
 namespace patchbay {
 namespace {
 
@@ -71,7 +73,7 @@ Json read_arguments(const Json &function, const std::string &place) {
   Json value = *arguments;
   if (value.is_string()) {
     const auto &text = arguments->get_ref<const std::string &>();
-    value = text.empty() ? Json::object() : Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    value = text.empty() ? Json::object() : read_json(text).value_or(Json());
   }
   if (!value.is_object()) refuse(place + ".arguments", "must be the JSON text of an object");
   return value;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/read_json.h"
 #include "grammar/json_pattern.h"
 
 namespace patchbay {
@@ -16,7 +17,7 @@ using Json = SchemaDocument::Json;
 
 constexpr size_t k_most_bytes = size_t{1} << 20U;
 // nlohmann's destructor, copy and dump recurse.
-constexpr int k_most_depth = 64;
+constexpr size_t k_most_depth = 64;
 // An ordered object looks keys up one by one.
 constexpr size_t k_most_keys = 10'000;
 // Schemas within schemas by $ref, allOf, anyOf: looking at them recurses.
@@ -61,19 +62,17 @@ Json parse(std::string_view text) {
     throw SchemaRefusal(
         "#", fmt::format("the schema has {} bytes, more than {}", text.size(), k_most_bytes));
   }
-  size_t n_keys = 0;
-  const auto within_limits = [&](int depth, Json::parse_event_t event, Json & /*value*/) {
-    if (depth > k_most_depth)
+  auto read = read_json(text, {.n_levels = k_most_depth, .n_keys = k_most_keys});
+  if (read) return *std::move(read);
+  switch (read.error().fault) {
+    case JsonFault::too_deep:
       throw SchemaRefusal("#", fmt::format("the schema is more than {} deep", k_most_depth));
-    if (event == Json::parse_event_t::key && ++n_keys > k_most_keys)
+    case JsonFault::too_many_keys:
       throw SchemaRefusal("#", fmt::format("the schema has more than {} keys", k_most_keys));
-    return true;
-  };
-  try {
-    return Json::parse(text, within_limits);
-  } catch (const Json::exception &error) {
-    throw SchemaRefusal("#", std::string("the schema is not valid JSON: ") + error.what());
+    case JsonFault::syntax:
+      break;
   }
+  throw SchemaRefusal("#", "the schema is not valid JSON: " + read.error().message);
 }
 
 /// A JSON pointer as it stands in a URI, with %XX for some of its bytes.

@@ -2,10 +2,10 @@
 
 #include <cmath>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/read_json.h"
 #include "base/regular_file.h"
 
 namespace patchbay {
@@ -14,27 +14,19 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t k_max_bytes = size_t{16} << 20;
-// nlohmann's destructor, copy and dump recurse.
-constexpr int k_max_depth = 32;
-// An ordered object looks keys up one by one; this many in one object still parse in seconds.
 // Configs that name each expert of a large mixture have about 20,000.
-constexpr size_t k_max_keys = 50'000;
+constexpr JsonLimits k_limits{.n_levels = 32, .n_keys = 50'000};
 
-struct TooMuch : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-ordered_json parse(std::string_view text) {
-  size_t n_keys = 0;
-  const auto within_limits = [&n_keys](int depth, ordered_json::parse_event_t event,
-                                       ordered_json &) {
-    if (depth > k_max_depth) throw TooMuch("is nested too deeply");
-    if (event == ordered_json::parse_event_t::key && ++n_keys > k_max_keys) {
-      throw TooMuch("has too many keys");
-    }
-    return true;
-  };
-  return ordered_json::parse(text, within_limits);
+std::string problem_of(const JsonError &error) {
+  switch (error.fault) {
+    case JsonFault::too_deep:
+      return "is nested too deeply";
+    case JsonFault::too_many_keys:
+      return "has too many keys";
+    case JsonFault::syntax:
+      break;
+  }
+  return "is not valid JSON: " + error.message;
 }
 
 template <class Item>
@@ -95,13 +87,9 @@ JsonFile JsonFile::open(const std::filesystem::path &path) {
   if (file.size_bytes() > k_max_bytes) refuse("is too large for a configuration");
   JsonFile json;
   json.path_ = file.path();
-  try {
-    json.root_ = parse(file.read_all());
-  } catch (const TooMuch &limit) {
-    refuse(limit.what());
-  } catch (const ordered_json::exception &error) {
-    refuse(std::string("is not valid JSON: ") + error.what());
-  }
+  auto read = read_json(file.read_all(), k_limits);
+  if (!read) refuse(problem_of(read.error()));
+  json.root_ = *std::move(read);
   if (!json.root_.is_object()) refuse("is not a JSON object");
   return json;
 }
