@@ -1,29 +1,11 @@
 #include "model/base_tensors.h"
 
-#include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "model/fold_row.h"
+
 namespace patchbay {
-namespace {
-
-/// The Walsh-Hadamard transform of a block in natural order, times 1 / sqrt(its size).
-void walsh_hadamard(std::span<float> block) {
-  for (size_t half = 1; half < block.size(); half *= 2) {
-    for (size_t i = 0; i < block.size(); i += 2 * half) {
-      for (size_t j = i; j < i + half; ++j) {
-        const float one = block[j];
-        const float other = block[j + half];
-        block[j] = one + other;
-        block[j + half] = one - other;
-      }
-    }
-  }
-  const float scale = 1 / std::sqrt(static_cast<float>(block.size()));
-  for (float &value : block) value *= scale;
-}
-
-}  // namespace
 
 const GgufTensor *BaseTensors::find(std::string_view name) const {
   const GgufTensor *found = file_->find_tensor(name);
@@ -46,18 +28,8 @@ void BaseTensors::read_rows(const GgufTensor &tensor, int64_t first, std::span<f
     } else {
       convert(stored.data(), row.data(), tensor.ne[0]);
     }
-    unfold(tensor, row);
+    if (folding_ && folding_->folds(tensor.name)) unfold_row(*folding_, row);
   }
-}
-
-void BaseTensors::unfold(const GgufTensor &tensor, std::span<float> row) const {
-  const bool is_folded = folding_ && folding_->folds(tensor.name);
-  if (!is_folded) return;
-  const auto block = static_cast<size_t>(folding_->block_size);
-  for (size_t i = 0; i < row.size(); i += block) walsh_hadamard(row.subspan(i, block));
-  const auto signs = folding_->signs.find(tensor.ne[0]);
-  if (signs == folding_->signs.end()) return;
-  for (size_t i = 0; i < row.size(); ++i) row[i] *= signs->second[i];
 }
 
 }  // namespace patchbay

@@ -27,8 +27,6 @@ class BaseTensors {
   void read_rows(const GgufTensor &tensor, int64_t first, std::span<float> out) const;
 
  private:
-  void unfold(const GgufTensor &tensor, std::span<float> row) const;
-
   std::shared_ptr<const GgufFile> file_;
   std::optional<HadamardFolding> folding_;
 };

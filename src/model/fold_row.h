@@ -10,4 +10,7 @@ namespace patchbay {
 /// double. REQUIRES: row.size() is a folded width.
 void fold_row(const HadamardFolding &folding, std::span<float> row);
 
+/// The way back, F being its own inverse: F(row) (.) signs.
+void unfold_row(const HadamardFolding &folding, std::span<float> row);
+
 }  // namespace patchbay

@@ -26,5 +26,14 @@ TEST(FoldRow, WithoutSignsIsItsOwnInverse) {
   for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(row[i], before[i], 1e-5);
 }
 
+TEST(FoldRow, UnfoldingBringsBackWhatWasFolded) {
+  const HadamardFolding folding{.block_size = 4, .signs = {{8, {1, -1, -1, 1, -1, 1, 1, -1}}}};
+  const std::vector<float> before{1, 2, -3, 4, 0.5F, 6, 7, -8};
+  std::vector<float> row = before;
+  fold_row(folding, row);
+  unfold_row(folding, row);
+  for (size_t i = 0; i < row.size(); ++i) EXPECT_NEAR(row[i], before[i], 1e-5);
+}
+
 }  // namespace
 }  // namespace patchbay
