@@ -3,31 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 
 #include "base/error.h"
 #include "gguf/gguf_head.h"
 #include "tools/row_changer.h"
 #include "tools/tensor_rows.h"
+#include "tools/weight_movement.h"
 
 namespace patchbay {
 namespace {
-
-/// Sums of squares over the rows of a tensor.
-struct Squares {
-  double base = 0;
-  double change = 0;
-
-  void add(std::span<const float> before, std::span<const float> after) {
-    for (size_t i = 0; i < before.size(); ++i) {
-      const double value = before[i];
-      const double step = after[i] - value;
-      base += value * value;
-      change += step * step;
-    }
-  }
-};
 
 class RowMerger {
  public:
@@ -46,7 +31,7 @@ class RowMerger {
     const int64_t n_rows = tensor_.ne[1] * tensor_.ne[2] * tensor_.ne[3];
     for_each_chunk(n_rows, tensor_.ne[1], rows_per_chunk(tensor_.ne[0]), n_threads_,
                    [&](RowChunk chunk) { merge(chunk, merged.bytes); });
-    if (squares_.base > 0) merged.relative_change = std::sqrt(squares_.change / squares_.base);
+    merged.relative_change = squares_.relative_change();
     return merged;
   }
 
@@ -80,11 +65,10 @@ class RowMerger {
                        : "--type f32 or bf16 has more room; a smaller strength changes less"});
     }
     keep_unchanged(chunk, before, after, out);
-    Squares squares;
+    ChangeSquares squares;
     squares.add(before, after);
     const std::scoped_lock lock(mutex_);
-    squares_.base += squares.base;
-    squares_.change += squares.change;
+    squares_.add(squares);
   }
 
   /// Quantising what was quantised does not always give the same numbers.
@@ -108,7 +92,7 @@ class RowMerger {
   size_t row_bytes_;
   RowChanger changer_;
   std::mutex mutex_;
-  Squares squares_;
+  ChangeSquares squares_;
 };
 
 const TensorChange RowMerger::k_no_change{};

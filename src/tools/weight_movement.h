@@ -2,12 +2,25 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "gguf/gguf_file.h"
 #include "model/hadamard.h"
 #include "tools/tensor_change.h"
 
 namespace patchbay {
+
+/// Sums over rows of a weight, before and after changes.
+struct ChangeSquares {
+  double weight = 0;  ///< |W|^2
+  double change = 0;  ///< |W' - W|^2
+
+  /// REQUIRES: as many numbers in both.
+  void add(std::span<const float> before, std::span<const float> after);
+  void add(const ChangeSquares &other);
+  /// |W' - W| / |W|; none: W is 0.
+  [[nodiscard]] std::optional<double> relative_change() const;
+};
 
 /// How far changes move a weight, in Frobenius norms.
 struct WeightMovement {
