@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -83,43 +85,48 @@ void check_not_nested(const Context &context, const PeftModule &module) {
   }
 }
 
-Placing place_single(Context &context, const PeftModule &module) {
+/// Goes through the rows whose name the module has, until `place` has found a weight for one.
+template <class Row>
+Placing place_by_rows(
+    const Context &context, const PeftModule &module, std::span<const Row> rows,
+    const std::function<bool(const Row &row, const NameNumbers &numbers)> &place) {
   const auto bare = bare_module(module.path);
   auto result = Placing::unknown;
-  for (const auto &row : context.names.rows) {
+  for (const Row &row : rows) {
     const auto numbers = match_name(row.hf_path, bare);
     if (!numbers) continue;
     check_not_nested(context, module);
+    if (place(row, *numbers)) return Placing::placed;
     result = Placing::unread;
-    const auto *use = find_use(context, module, row.target, numbers->i_layer);
-    if (use == nullptr) continue;
-    if (numbers->i_expert >= 0) check_expert(context, module, *use, numbers->i_expert);
-    context.placement.single.push_back(
-        {.module = &module, .use = use, .plan = row.plan, .i_expert = numbers->i_expert});
-    return Placing::placed;
   }
   return result;
 }
 
+Placing place_single(Context &context, const PeftModule &module) {
+  const auto place = [&](const NameRow &row, const NameNumbers &numbers) {
+    const auto *use = find_use(context, module, row.target, numbers.i_layer);
+    if (use == nullptr) return false;
+    if (numbers.i_expert >= 0) check_expert(context, module, *use, numbers.i_expert);
+    context.placement.single.push_back(
+        {.module = &module, .use = use, .plan = row.plan, .i_expert = numbers.i_expert});
+    return true;
+  };
+  return place_by_rows<NameRow>(context, module, context.names.rows, place);
+}
+
 Placing place_split(Context &context, const PeftModule &module) {
-  const auto bare = bare_module(module.path);
-  auto result = Placing::unknown;
-  for (const auto &row : context.names.splits) {
-    const auto numbers = match_name(row.hf_path, bare);
-    if (!numbers) continue;
-    check_not_nested(context, module);
-    result = Placing::unread;
-    const auto *use = find_use(context, module, row.target, numbers->i_layer);
-    const auto *second_use = find_use(context, module, row.second_target, numbers->i_layer);
-    if (use == nullptr || second_use == nullptr) continue;
+  const auto place = [&](const SplitRow &row, const NameNumbers &numbers) {
+    const auto *use = find_use(context, module, row.target, numbers.i_layer);
+    const auto *second_use = find_use(context, module, row.second_target, numbers.i_layer);
+    if (use == nullptr || second_use == nullptr) return false;
     if (row.plan == SplitPlan::key_value_heads) {
       context.placement.heads.push_back({.module = &module, .keys = use, .values = second_use});
     } else {
       context.placement.slices.push_back({.module = &module, .slices = {{use}, {second_use}}});
     }
-    return Placing::placed;
-  }
-  return result;
+    return true;
+  };
+  return place_by_rows<SplitRow>(context, module, context.names.splits, place);
 }
 
 /// What making the base did to the rows of a weight that the family knows by itself.
@@ -132,21 +139,18 @@ RowPlan plan_of(const HfNames &names, std::string_view NameRow::*name, std::stri
 
 /// The whole in the adapter, its parts in the base.
 Placing place_slices(Context &context, const PeftModule &module) {
-  for (const auto &row : joined_rows()) {
-    const auto numbers = match_name(row.hf_path, bare_module(module.path));
-    if (!numbers) continue;
-    check_not_nested(context, module);
+  const auto place = [&](const JoinedRow &row, const NameNumbers &numbers) {
     PlacedSlices placed{.module = &module};
     for (size_t i = 0; i < row.n_parts(); ++i) {
-      const auto *use = find_use(context, module, row.part_targets[i], numbers->i_layer);
-      if (use == nullptr) return Placing::unread;
+      const auto *use = find_use(context, module, row.part_targets[i], numbers.i_layer);
+      if (use == nullptr) return false;
       placed.slices.push_back(
           {.use = use, .plan = plan_of(context.names, &NameRow::target, row.part_targets[i])});
     }
     context.placement.slices.push_back(std::move(placed));
-    return Placing::placed;
-  }
-  return Placing::unknown;
+    return true;
+  };
+  return place_by_rows<JoinedRow>(context, module, joined_rows(), place);
 }
 
 /// How many rows each part of a whole has: q, k and v by their heads, gate and up halves.
