@@ -89,7 +89,8 @@ class TextConfig {
   const ordered_json *text_;
 };
 
-/// Adds what one model holds to a BaseInfo.
+/// Adds what one model holds to a BaseInfo: of the weights that models are made of, those that the
+/// family's table names.
 class Uses {
  public:
   Uses(const TextConfig &config, BaseInfo &base)
@@ -124,6 +125,13 @@ class Uses {
   }
 
  private:
+  [[nodiscard]] bool family_has(std::string_view stem) const {
+    const auto target = fmt::format("blk.#.{}.weight", stem);
+    const auto is_it = [&](const auto &row) { return row.target == target; };
+    return std::ranges::any_of(base_.hf_names->rows, is_it) ||
+           std::ranges::any_of(base_.hf_names->splits, is_it);
+  }
+
   void linear(const char *stem, int64_t n_in, int64_t n_out) {
     base_.uses.push_back({.name = blk_ + stem + ".weight", .ne = {n_in, n_out, 1}});
   }
@@ -140,7 +148,7 @@ class Uses {
   /// 0: this model has no such norm.
   [[nodiscard]] int64_t norm_size(std::string_view target) const {
     const int64_t n_head = base_.hparams.n_embd_head;
-    const bool over_heads = base_.arch == "olmo2";  // one norm of all heads together
+    const bool over_heads = base_.hf_names->defaults.norms_all_heads;
     if (target.ends_with("attn_q_norm.weight"))
       return over_heads ? n_head * base_.hparams.n_head : n_head;
     if (target.ends_with("attn_k_norm.weight"))
@@ -151,10 +159,10 @@ class Uses {
   }
 
   void attention() {
-    if (base_.arch == "deepseek2") return latent_attention();
+    if (family_has("attn_kv_a_mqa")) return latent_attention();
     const int64_t n_q = int64_t{base_.hparams.n_embd_head} * base_.hparams.n_head;
     const int64_t n_kv = int64_t{base_.hparams.n_embd_head} * base_.hparams.n_head_kv;
-    if (base_.arch == "phi3") {
+    if (family_has("attn_qkv")) {
       linear("attn_qkv", n_embd_, n_q + 2 * n_kv);
     } else {
       linear("attn_q", n_embd_, n_q);
@@ -187,24 +195,19 @@ class Uses {
 
   [[nodiscard]] bool has_experts(int64_t il) const {
     if (base_.hparams.n_expert == 0) return false;
-    if (base_.arch == "deepseek2") {
-      return il >= config_.size_or_0("first_k_dense_replace") &&
-             il % config_.size_or("moe_layer_freq", 1) == 0;
-    }
+    // DeepSeek's way to say it, and Qwen's.
     const auto dense_layers = config_.sizes("mlp_only_layers");
-    return std::ranges::find(dense_layers, il) == dense_layers.end() &&
+    return il >= config_.size_or_0("first_k_dense_replace") &&
+           il % config_.size_or("moe_layer_freq", 1) == 0 &&
+           std::ranges::find(dense_layers, il) == dense_layers.end() &&
            (il + 1) % config_.size_or("decoder_sparse_step", 1) == 0;
   }
 
   void dense() {
-    if (base_.arch == "phi3") {
-      const int64_t n_ff = base_.hparams.n_ff;
-      linear("ffn_up", n_embd_, 2 * n_ff);
-      linear("ffn_down", n_ff, n_embd_);
-    } else {
-      const bool is_shared = base_.arch == "granitemoe";
-      gated("", is_shared ? config_.size("shared_intermediate_size") : base_.hparams.n_ff);
-    }
+    const int64_t n_ff = config_.size_or("shared_intermediate_size", base_.hparams.n_ff);
+    if (family_has("ffn_gate")) return gated("", n_ff);
+    linear("ffn_up", n_embd_, 2 * n_ff);  // with the gate
+    linear("ffn_down", n_ff, n_embd_);
   }
 
   void experts() {
@@ -214,13 +217,18 @@ class Uses {
     stacked("ffn_gate_exps", n_embd_, n_ff, n_expert);
     stacked("ffn_up_exps", n_embd_, n_ff, n_expert);
     stacked("ffn_down_exps", n_ff, n_embd_, n_expert);
-    const int64_t n_ff_shared =
-        base_.arch == "qwen2moe"     ? config_.size("shared_expert_intermediate_size")
-        : base_.arch == "granitemoe" ? config_.size_or_0("shared_intermediate_size")
-        : base_.arch == "deepseek2"  ? n_ff * config_.size_or_0("n_shared_experts")
-                                     : 0;
-    if (n_ff_shared > 0) gated("_shexp", n_ff_shared);
-    if (base_.arch == "qwen2moe") linear("ffn_gate_inp_shexp", n_embd_, 1);
+    if (!family_has("ffn_down_shexp")) return;
+    if (const int64_t n_shared = shared_width(n_ff); n_shared > 0) gated("_shexp", n_shared);
+    if (family_has("ffn_gate_inp_shexp")) linear("ffn_gate_inp_shexp", n_embd_, 1);
+  }
+
+  /// Qwen's and Granite's way to say how wide the shared expert is, and DeepSeek's. 0: there is
+  /// none.
+  [[nodiscard]] int64_t shared_width(int64_t n_ff_expert) const {
+    for (const char *key : {"shared_expert_intermediate_size", "shared_intermediate_size"}) {
+      if (const int64_t n = config_.size_or_0(key); n > 0) return n;
+    }
+    return n_ff_expert * config_.size_or_0("n_shared_experts");
   }
 
   const TextConfig &config_;
@@ -229,14 +237,7 @@ class Uses {
   std::string blk_;
 };
 
-/// Width of a head where config.json leaves it to the class's default (transformers 5).
-int64_t default_head_width(const std::string &model_type, int64_t n_embd, int64_t n_head) {
-  if (model_type.starts_with("gemma")) return 256;
-  if (model_type.starts_with("qwen3")) return 128;
-  return n_embd / n_head;
-}
-
-HParams read_sizes(const TextConfig &config, const std::string &model_type) {
+HParams read_sizes(const TextConfig &config, const HfDefaults &defaults) {
   HParams hp;
   const auto narrow = [](int64_t size) { return static_cast<uint32_t>(size); };
   hp.n_vocab = narrow(config.size("vocab_size"));
@@ -244,8 +245,9 @@ HParams read_sizes(const TextConfig &config, const std::string &model_type) {
   hp.n_layer = narrow(config.size("num_hidden_layers"));
   hp.n_head = narrow(config.size("num_attention_heads"));
   hp.n_head_kv = narrow(config.size_or("num_key_value_heads", hp.n_head));
-  hp.n_embd_head =
-      narrow(config.size_or("head_dim", default_head_width(model_type, hp.n_embd, hp.n_head)));
+  const int64_t n_embd_head =
+      defaults.n_embd_head > 0 ? defaults.n_embd_head : hp.n_embd / hp.n_head;
+  hp.n_embd_head = narrow(config.size_or("head_dim", n_embd_head));
   hp.n_ff = narrow(config.size("intermediate_size"));
   for (const char *key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
     if (hp.n_expert == 0) hp.n_expert = narrow(config.size_or_0(key));
@@ -272,10 +274,10 @@ BaseInfo base_of_config(const fs::path &folder) {
                      .found = model_type});
   }
   BaseInfo base{.path = json.path(), .arch = std::string(arch), .name = folder_name(folder)};
-  base.hparams = read_sizes(config, model_type);
-  const bool ties_by_default = model_type.starts_with("gemma") || model_type == "smollm3";
-  base.tied_head = config.flag("tie_word_embeddings", ties_by_default);
   base.hf_names = find_hf_names(arch);
+  const HfDefaults &defaults = base.hf_names->defaults;
+  base.hparams = read_sizes(config, defaults);
+  base.tied_head = config.flag("tie_word_embeddings", defaults.ties_head);
   Uses uses(config, base);
   uses.tables();
   uses.norms();

@@ -188,7 +188,10 @@ constexpr auto k_deepseek2_normed = joined(k_norms, k_deepseek2_vectors);
 }  // namespace
 
 constexpr HfNames k_hf_llama{.rows = k_llama_rows, .fused = k_fused_experts, .vectors = k_norms};
-constexpr HfNames k_hf_gemma3{.rows = k_plain_rows, .fused = {}, .vectors = k_gemma_qk_normed};
+constexpr HfNames k_hf_gemma3{.rows = k_plain_rows,
+                              .fused = {},
+                              .vectors = k_gemma_qk_normed,
+                              .defaults = {.n_embd_head = 256, .ties_head = true}};
 
 namespace {
 
@@ -202,9 +205,18 @@ constexpr HfFamily k_families[] = {
     {"llama", k_hf_llama},  // with Mistral and Mixtral
     {"qwen2", {.rows = k_plain_rows, .fused = {}, .vectors = k_norms}},
     {"qwen2moe", {.rows = k_qwen2moe_rows, .fused = k_fused_experts, .vectors = k_norms}},
-    {"qwen3", {.rows = k_plain_rows, .fused = {}, .vectors = k_qk_normed}},
-    {"qwen3moe", {.rows = k_qwen3moe_rows, .fused = k_fused_experts, .vectors = k_qk_normed}},
-    {"gemma2", {.rows = k_plain_rows, .fused = {}, .vectors = k_gemma_norms}},
+    {"qwen3",
+     {.rows = k_plain_rows, .fused = {}, .vectors = k_qk_normed, .defaults = {.n_embd_head = 128}}},
+    {"qwen3moe",
+     {.rows = k_qwen3moe_rows,
+      .fused = k_fused_experts,
+      .vectors = k_qk_normed,
+      .defaults = {.n_embd_head = 128}}},
+    {"gemma2",
+     {.rows = k_plain_rows,
+      .fused = {},
+      .vectors = k_gemma_norms,
+      .defaults = {.n_embd_head = 256, .ties_head = true}}},
     {"gemma3", k_hf_gemma3},
     {"phi3", {.rows = k_phi3_rows, .fused = {}, .vectors = k_norms}},
     {"granite", {.rows = k_rotary_rows, .fused = {}, .vectors = k_norms}},
@@ -213,8 +225,13 @@ constexpr HfFamily k_families[] = {
       .fused = k_granite_fused_experts,
       .splits = k_granite_splits,
       .vectors = k_norms}},
-    {"smollm3", {.rows = k_rotary_rows, .fused = {}, .vectors = k_norms}},
-    {"olmo2", {.rows = k_plain_rows, .fused = {}, .vectors = k_olmo2_normed}},
+    {"smollm3",
+     {.rows = k_rotary_rows, .fused = {}, .vectors = k_norms, .defaults = {.ties_head = true}}},
+    {"olmo2",
+     {.rows = k_plain_rows,
+      .fused = {},
+      .vectors = k_olmo2_normed,
+      .defaults = {.norms_all_heads = true}}},
     {"deepseek2",
      {.rows = k_deepseek2_rows,
       .fused = k_fused_experts,

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -70,6 +71,13 @@ struct VectorRow {
   bool plus_one = false;     ///< GGUF holds 1 + what Hugging Face holds
 };
 
+/// What a config.json of the family need not say, as transformers 5 has it.
+struct HfDefaults {
+  int64_t n_embd_head = 0;       ///< width of a head; 0: n_embd / n_head
+  bool ties_head = false;        ///< tie_word_embeddings
+  bool norms_all_heads = false;  ///< the norms of q and k are over all heads, not over each
+};
+
 /// How the modules of a family's Hugging Face models are called there and in GGUF. Where a weight
 /// has several names, that of today's transformers stands first. Views of constants.
 struct HfNames {
@@ -77,6 +85,7 @@ struct HfNames {
   std::span<const FusedRow> fused;
   std::span<const SplitRow> splits = {};
   std::span<const VectorRow> vectors = {};
+  HfDefaults defaults = {};
 };
 
 }  // namespace patchbay
