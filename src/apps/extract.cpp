@@ -9,6 +9,7 @@
 
 #include "apps/commands.h"
 #include "apps/extract_options.h"
+#include "apps/inspect_pairs.h"
 #include "apps/inspect_table.h"
 #include "apps/progress_bar.h"
 #include "tools/row_chunks.h"
@@ -32,7 +33,7 @@ ordered_json report_json(const ExtractReport &report, const std::string &output)
                     {"pairs", ordered_json::array()}};
   for (const auto &pair : report.pairs) {
     json["pairs"].push_back({{"target", pair.target},
-                             {"kind", pair.kind},
+                             {"kind", to_string(pair.kind)},
                              {"n_rank", pair.n_rank},
                              {"relative_change", pair.relative_change},
                              {"energy", pair.energy}});
@@ -44,8 +45,8 @@ std::string report_lines(const ExtractReport &report, const std::string &output)
   TextTable table("pairs", "llrrr");
   table.add({"target", "kind", "rank", "|W' - W| / |W|", "energy kept"});
   for (const auto &pair : report.pairs) {
-    table.add({terminal_text(pair.target), pair.kind, fmt::format("{}", pair.n_rank),
-               fmt::format("{:.3g}", pair.relative_change),
+    table.add({terminal_text(pair.target), std::string(to_string(pair.kind)),
+               fmt::format("{}", pair.n_rank), fmt::format("{:.3g}", pair.relative_change),
                fmt::format("{:.1f} %", 100 * pair.energy)});
   }
   TextTable vectors("norms and biases that differ", "l");

@@ -113,6 +113,7 @@ void set_provenance(const Adapter &adapter, const AdapterProvenance &provenance,
   set_unless_empty(head, "patchbay.converter", provenance.converter);
   set_unless_empty(head, "patchbay.source.sha256", provenance.source_sha256);
   set_unless_empty(head, "patchbay.source.peft_version", provenance.peft_version);
+  set_unless_empty(head, "patchbay.extracted.from", provenance.extracted_from);
 }
 
 void add_tensor(GgufHead &head, const AdapterTensor &tensor) {

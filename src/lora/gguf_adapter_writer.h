@@ -14,9 +14,10 @@ namespace patchbay {
 
 /// Where an adapter came from, for its metadata; what is empty is left out.
 struct AdapterProvenance {
-  std::string source_sha256;  ///< of the file with the factors, in hexadecimal digits
-  std::string peft_version;   ///< as adapter_config.json has it
-  std::string converter;      ///< "patchbay 0.1.0"
+  std::string source_sha256;   ///< of the file with the factors, in hexadecimal digits
+  std::string peft_version;    ///< as adapter_config.json has it
+  std::string converter;       ///< "patchbay 0.1.0"
+  std::string extracted_from;  ///< the tuned model's name
 };
 
 struct AdapterWriteOptions {

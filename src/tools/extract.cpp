@@ -4,25 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "base/replacement_file.h"
-#include "gguf/gguf_head.h"
-#include "lora/gguf_halves.h"
+#include "lora/factor_ops.h"
+#include "lora/gguf_adapter_writer.h"
+#include "model/tensor_names.h"
 #include "tools/model_difference.h"
-#include "tools/model_writer.h"
 #include "tools/row_chunks.h"
 #include "tools/tensor_rows.h"
 
 namespace patchbay {
 namespace {
-
-/// A tensor of the adapter with its bytes.
-struct AdapterTensor {
-  PlannedTensor planned;
-  std::vector<std::byte> bytes;
-};
 
 /// A pair in the making: factors of all experts, one after the other.
 struct Factors {
@@ -30,12 +26,8 @@ struct Factors {
   std::vector<float> b;
 };
 
-std::string kind_name(UseKind kind) {
-  if (kind == UseKind::embed) return "embed";
-  return kind == UseKind::experts ? "experts" : "linear";
-}
-
-std::vector<float> transposed(std::span<const float> numbers, int64_t n_rows, int64_t n_cols) {
+std::vector<float> transposed_numbers(std::span<const float> numbers, int64_t n_rows,
+                                      int64_t n_cols) {
   std::vector<float> out(numbers.size());
   for (int64_t row = 0; row < n_rows; ++row) {
     for (int64_t col = 0; col < n_cols; ++col)
@@ -62,7 +54,7 @@ class Extractor {
   void add_weights() {
     const auto pairs = weight_pairs(base_, tuned_);
     const auto n = static_cast<int64_t>(pairs.size());
-    std::vector<std::vector<AdapterTensor>> found(pairs.size());
+    std::vector<std::optional<FactorPair>> found(pairs.size());
     std::vector<ExtractedPair> reports(pairs.size());
     size_t n_done = 0;
     for_each_chunk(n, n, 1, options_.n_threads, [&](RowChunk chunk) {
@@ -72,19 +64,19 @@ class Extractor {
       if (options_.progress) options_.progress(++n_done, pairs.size());
     });
     for (size_t i = 0; i < pairs.size(); ++i) {
-      if (found[i].empty()) {
+      if (!found[i]) {
         ++report_.n_equal;
         continue;
       }
       report_.pairs.push_back(std::move(reports[i]));
-      std::ranges::move(found[i], std::back_inserter(tensors_));
+      adapter_.pairs.push_back(*std::move(found[i]));
     }
   }
 
   void add_vectors() {
     for (const auto &pair : different_vectors(base_, tuned_)) {
       report_.vectors.push_back(pair.name);
-      if (!options_.ignore_vectors) tensors_.push_back(new_vector(pair));
+      if (!options_.ignore_vectors) adapter_.replacements.push_back(new_vector(pair));
     }
     if (report_.vectors.empty()) return;
     report_.notes.emplace_back(
@@ -95,41 +87,26 @@ class Extractor {
   }
 
   ExtractReport write(const std::filesystem::path &output) {
-    if (tensors_.empty()) {
+    if (adapter_.pairs.empty() && adapter_.replacements.empty()) {
       throw LoadError({.path = tuned_.info.path,
                        .problem = "has the same weights as the base: there is nothing to extract"});
     }
-    PlannedFile file{.path = output, .end = tensors_.size(), .head = metadata(output)};
-    for (const auto &[planned, bytes] : tensors_)
-      file.head.add_tensor(planned.name, planned.type, planned.n_dims, planned.ne);
-    report_.size_bytes = file.head.file_bytes();
-    write_files({&file, 1},
-                [&](size_t i) { return std::span<const std::byte>(tensors_[i].bytes); });
+    adapter_.name = output.stem().string();
+    adapter_.path = tuned_.info.path;
+    adapter_.base_name = base_.info.name;
+    const AdapterWriteOptions options{.type = options_.type,
+                                      .provenance = {.extracted_from = tuned_.info.name},
+                                      .overwrite = true};
+    const auto encoded = encode_adapter(adapter_, options);
+    std::ranges::copy(encoded.notes, std::back_inserter(report_.notes));
+    write_gguf_adapter(output, adapter_, encoded, base_.info.arch, options);
+    report_.size_bytes = std::filesystem::file_size(output);
     return std::move(report_);
   }
 
  private:
-  [[nodiscard]] GgufHead metadata(const std::filesystem::path &output) const {
-    GgufHead head;
-    head.set_string("general.type", "adapter");
-    head.set_string("general.architecture", base_.info.arch);
-    head.set_string("general.name", output.stem().string());
-    head.set_u32("general.base_model.count", 1);
-    head.set_string(k_gguf_base_name, base_.info.name);
-    head.set_string("adapter.type", "lora");
-    head.set_f32(k_gguf_alpha, alpha());
-    head.set_string("patchbay.extracted.from", tuned_.info.name);
-    return head;
-  }
-
-  /// With one rank for all it is that rank, and the scale 1.
-  [[nodiscard]] float alpha() const {
-    constexpr float k_any = 16;
-    return options_.rank.energy ? k_any : static_cast<float>(options_.rank.n_rank);
-  }
-
   /// Nothing when the two are equal. Threads do different ones side by side.
-  std::vector<AdapterTensor> fit(const TensorPair &pair, ExtractedPair &report) const {
+  std::optional<FactorPair> fit(const TensorPair &pair, ExtractedPair &report) const {
     const auto &ne = pair.base->ne;
     const int64_t n_expert = ne[2] * ne[3];
     std::vector<LowRankFit> fits;
@@ -147,9 +124,9 @@ class Extractor {
       kept_squares += fits.back().energy * squares;
       n_rank = std::max(n_rank, fits.back().n_rank);
     }
-    if (n_rank == 0) return {};
+    if (n_rank == 0) return std::nullopt;
     report = {.target = pair.name,
-              .kind = kind_name(pair.kind),
+              .kind = pair.kind,
               .n_rank = n_rank,
               .relative_change = std::sqrt(change_squares / base_squares),
               .energy = kept_squares / change_squares};
@@ -188,13 +165,10 @@ class Extractor {
     return squares;
   }
 
-  /// The scale of the file is alpha / rank: what makes that 1 goes into B.
-  [[nodiscard]] std::vector<AdapterTensor> factors_of(const TensorPair &pair,
-                                                      std::span<const LowRankFit> fits,
-                                                      int64_t n_rank) const {
+  [[nodiscard]] static FactorPair factors_of(const TensorPair &pair,
+                                             std::span<const LowRankFit> fits, int64_t n_rank) {
     const auto &ne = pair.base->ne;
     const bool is_table = pair.kind == UseKind::embed;
-    const float scale = static_cast<float>(n_rank) / alpha();
     Factors factors;
     for (const auto &fit : fits) {
       const int64_t n_own = std::max<int64_t>(fit.n_rank, 1);  // an expert without any change
@@ -204,46 +178,26 @@ class Extractor {
       right.resize(static_cast<size_t>(n_own * ne[0]));
       left = padded_rows(left, n_own, n_rank);
       if (is_table) {
-        right = padded_rows(transposed(right, n_own, ne[0]), n_own, n_rank);
+        right = padded_rows(transposed_numbers(right, n_own, ne[0]), n_own, n_rank);
       } else {
         right.resize(static_cast<size_t>(n_rank * ne[0]));
       }
-      for (float &number : is_table ? right : left) number *= scale;
       std::ranges::copy(is_table ? left : right, std::back_inserter(factors.a));
       std::ranges::copy(is_table ? right : left, std::back_inserter(factors.b));
     }
-    const int n_dims = pair.kind == UseKind::experts ? 3 : 2;
-    const std::array<int64_t, 4> ne_left{n_rank, ne[1], ne[2], 1};
-    const std::array<int64_t, 4> ne_right = is_table ? std::array<int64_t, 4>{n_rank, ne[0], 1, 1}
-                                                     : std::array{ne[0], n_rank, ne[2], int64_t{1}};
-    std::vector<AdapterTensor> tensors;
-    tensors.push_back(encode(
-        {pair.name + ".lora_a", options_.type, n_dims, is_table ? ne_left : ne_right}, factors.a));
-    tensors.push_back(encode(
-        {pair.name + ".lora_b", options_.type, n_dims, is_table ? ne_right : ne_left}, factors.b));
-    return tensors;
+    const std::array<int64_t, 3> ne_left{n_rank, ne[1], ne[2]};
+    const std::array<int64_t, 3> ne_right =
+        is_table ? std::array{n_rank, ne[0], int64_t{1}} : std::array{ne[0], n_rank, ne[2]};
+    return {.target = pair.name,
+            .kind = pair.kind,
+            .n_rank = n_rank,
+            .scale = 1,
+            .a = make_factor(is_table ? ne_left : ne_right, std::move(factors.a)),
+            .b = make_factor(is_table ? ne_right : ne_left, std::move(factors.b))};
   }
 
-  [[nodiscard]] AdapterTensor encode(PlannedTensor planned, std::span<const float> numbers) const {
-    AdapterTensor tensor{.planned = std::move(planned)};
-    tensor.bytes.resize(tensor_bytes(tensor.planned.type, tensor.planned.ne));
-    if (write_rows(tensor.planned.type, tensor.planned.ne[0], numbers, tensor.bytes)) return tensor;
-    throw LoadError({.path = tuned_.info.path,
-                     .item = tensor.planned.name,
-                     .problem = fmt::format("gets a number that does not fit {}",
-                                            ggml_type_name(tensor.planned.type))});
-  }
-
-  /// "blk.0.attn_norm.weight" -> ".patchbay_norm" of it, "blk.0.attn_q.bias" ->
-  /// "blk.0.attn_q.weight.patchbay_bias".
-  [[nodiscard]] AdapterTensor new_vector(const TensorPair &pair) const {
-    constexpr std::string_view k_bias = ".bias";
-    std::string name = pair.name;
-    if (name.ends_with("norm.weight")) {
-      name += ".patchbay_norm";
-    } else if (name.ends_with(k_bias)) {
-      name.replace(name.size() - k_bias.size(), std::string::npos, ".weight.patchbay_bias");
-    } else {
+  [[nodiscard]] Replacement new_vector(const TensorPair &pair) const {
+    if (!pair.name.ends_with("_norm.weight") && !pair.name.ends_with(k_bias_suffix)) {
       throw LoadError({.path = tuned_.info.path,
                        .item = pair.name,
                        .problem = "differs from the base's, and no adapter can change that",
@@ -252,13 +206,13 @@ class Extractor {
     const int64_t n = (pair.tuned != nullptr ? pair.tuned : pair.base)->ne[0];
     std::vector<float> numbers(static_cast<size_t>(n));
     if (pair.tuned != nullptr) read_rows(*pair.tuned, {.first = 0, .n_rows = 1}, numbers);
-    return encode({std::move(name), GGML_TYPE_F32, 1, {n, 1, 1, 1}}, numbers);
+    return {.tensor = pair.name, .value = make_factor({n, 1, 1}, std::move(numbers))};
   }
 
   const LoadedModel &base_;
   const LoadedModel &tuned_;
   const ExtractOptions &options_;
-  std::vector<AdapterTensor> tensors_;
+  Adapter adapter_;
   ExtractReport report_;
   mutable std::mutex mutex_;
 };

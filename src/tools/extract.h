@@ -22,7 +22,7 @@ struct ExtractOptions {
 /// A weight that differs, and what became of the difference.
 struct ExtractedPair {
   std::string target;
-  std::string kind;  ///< "linear", "embed", "experts"
+  UseKind kind = UseKind::linear;
   int64_t n_rank = 0;
   double relative_change = 0;  ///< |W' - W| / |W|
   double energy = 0;           ///< the part of |W' - W|^2 that the pair has
