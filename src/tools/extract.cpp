@@ -64,12 +64,12 @@ class Extractor {
       if (options_.progress) options_.progress(++n_done, pairs.size());
     });
     for (size_t i = 0; i < pairs.size(); ++i) {
-      if (!found[i]) {
+      if (auto &pair = found[i]) {
+        report_.pairs.push_back(std::move(reports[i]));
+        adapter_.pairs.push_back(*std::move(pair));
+      } else {
         ++report_.n_equal;
-        continue;
       }
-      report_.pairs.push_back(std::move(reports[i]));
-      adapter_.pairs.push_back(*std::move(found[i]));
     }
   }
 
